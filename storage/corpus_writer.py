@@ -1,0 +1,167 @@
+"""Write a corpus into a draft, shard by shard, and sum it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from gsx.columns import SPLITS, CorpusInfo
+from gsx.content import check_content
+from gsx.storage.digest import readable_json
+from gsx.storage.draft import Draft
+from gsx.storage.facts import merge_groups, merge_oddities, shard_facts
+from gsx.storage.parquet import write_parquet
+from gsx.storage.publish import Outcome
+from gsx.storage.zarr3 import write_zarr
+from gsx.table import GraphTable
+
+Format = Literal["parquet", "zarr"]
+INFO = "corpus.json"
+ENV_TABLE = "env_table.json"
+SHARD_GRAPHS = 25_000
+FOLDERS: Mapping[Format, str] = {"parquet": "data", "zarr": "zarr"}
+SUFFIXES: Mapping[Format, str] = {"parquet": ".parquet", "zarr": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A run of graphs of one split that lie in one file."""
+
+    split: str
+    number: int
+    total: int
+    """Shards of the split."""
+    start: int
+    """First graph, counted inside the split."""
+    stop: int
+
+    def path(self, form: Format) -> str:
+        """Return the path of the shard inside the artifact."""
+        name = f"{self.split}-{self.number:05d}-of-{self.total:05d}"
+        return f"{FOLDERS[form]}/{name}{SUFFIXES[form]}"
+
+
+def plan_shards(split_sizes: Mapping[str, int], shard_graphs: int) -> tuple[Shard, ...]:
+    """Cut every split into shards of ``shard_graphs`` graphs, the last one smaller."""
+    shards = []
+    for split in SPLITS:
+        size = split_sizes.get(split, 0)
+        starts = range(0, size, shard_graphs)
+        shards += [
+            Shard(split, number, len(starts), start, min(start + shard_graphs, size))
+            for number, start in enumerate(starts)
+        ]
+    return tuple(shards)
+
+
+def write_shard(
+    draft: Draft,
+    shard: Shard,
+    info: CorpusInfo,
+    make: Callable[[], GraphTable],
+    formats: Sequence[Format],
+) -> dict[str, Any]:
+    """Write one shard in every format unless it is there, and return the facts about it."""
+    table: GraphTable | None = None
+    facts: dict[str, Any] = {}
+    for form in formats:
+        found = draft.finished(shard.path(form))
+        if found is None:
+            if table is None:
+                table = check_content(make(), info)
+                facts = shard_facts(table, info)
+            write = _writer(form, table, info, facts)
+            draft.write(shard.path(form), write, rows=shard.stop - shard.start)
+        else:
+            facts = dict(found.facts)
+    return facts
+
+
+def _writer(
+    form: Format, table: GraphTable, info: CorpusInfo, facts: dict[str, Any]
+) -> Callable[[Path], dict[str, Any]]:
+    def write(path: Path) -> dict[str, Any]:
+        (write_parquet if form == "parquet" else write_zarr)(path, table, info)
+        return facts
+
+    return write
+
+
+def write_corpus(
+    draft: Draft,
+    info: CorpusInfo,
+    shards: Iterable[Shard],
+    make: Callable[[Shard], GraphTable],
+    formats: Sequence[Format] = ("parquet",),
+    on_shard: Callable[[Shard], None] = lambda _: None,
+) -> Outcome:
+    """Write all shards of a corpus and return what its manifest says about it.
+
+    Two shards are in hand at once: while one is encoded the other is flushed to disk.
+    """
+
+    def one(shard: Shard) -> dict[str, Any]:
+        facts = write_shard(draft, shard, info, lambda: make(shard), formats)
+        on_shard(shard)
+        return facts
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        futures = [pool.submit(one, shard) for shard in shards]
+        try:
+            facts = [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return finish_corpus(draft, info, facts)
+
+
+def finish_corpus(draft: Draft, info: CorpusInfo, facts: Sequence[Mapping[str, Any]]) -> Outcome:
+    """Write the description and the environment table, and sum up the facts of all shards."""
+    groups = merge_groups(facts)
+    environments = environment_rows(info, groups)
+    draft.write_bytes(INFO, readable_json(info))
+    draft.write_bytes(ENV_TABLE, readable_json(environments))
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
+    return Outcome(
+        counts=counts,
+        warnings=tuple(_warnings(info, environments)),
+        summary={
+            "name": info.name,
+            "environments": environments,
+            "groups": groups,
+            "oddities": merge_oddities(facts),
+        },
+    )
+
+
+def environment_rows(info: CorpusInfo, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row per environment: what it means and what its training graphs look like."""
+    train = {group["env_id"]: group for group in groups if group["split"] == "train"}
+    fields = ("count", "min_nodes", "max_nodes", "nodes", "edges", "labels", "sizes")
+    return [
+        {
+            **msgspec.to_builtins(environment),
+            **{field: train[environment.id][field] for field in fields if environment.id in train},
+        }
+        for environment in info.environments
+    ]
+
+
+def _warnings(info: CorpusInfo, environments: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    if info.level == "node":
+        return
+    for row in environments:
+        if "count" not in row:
+            yield f"environment {row['id']} ({row['name']}) has no training graphs"
+        elif info.task in ("classification", "binary") and sum(map(bool, row["labels"])) == 1:
+            yield (
+                f"environment {row['id']} ({row['name']}) has training graphs of one class only; "
+                "methods that compare labels inside an environment cannot learn from it"
+            )

@@ -1,0 +1,82 @@
+"""Local files that survive crashes: written beside, flushed, then renamed into place."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from gsx.errors import StoreError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def flush_file(path: Path) -> None:
+    """Ask the disk to keep the content of a file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+flush_directory = flush_file
+"""Ask the disk to keep the names in a directory."""
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a small file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        flush_file(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    flush_directory(path.parent)
+
+
+def regular_files(root: Path) -> Iterator[Path]:
+    """Yield every entry under ``root`` that is not a real directory, links included, in order."""
+    for entry in sorted(root.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            yield from regular_files(entry)
+        else:
+            yield entry
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory and all it holds; links are removed, not followed."""
+    if path.exists():
+        shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def explained(place: str, *, lost: str) -> Iterator[None]:
+    """Turn a full disk or a refused write into a StoreError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        code = _code(error)
+        if code in _FULL:
+            raise StoreError(
+                f"no space left on {place}. {lost}\n"
+                "Free some space (`gsx gc` lists what can go) and run the same command again."
+            ) from error
+        if code in _DENIED:
+            raise StoreError(
+                f"cannot write to {place}: {os.strerror(code)}. {lost}\n"
+                "Choose another place with `--store DIR`, or ask for write access."
+            ) from error
+        raise
+
+
+def _code(error: OSError) -> int:
+    """Return the errno; Arrow reports some failures only in the text."""
+    if error.errno is not None:
+        return error.errno
+    return errno.ENOSPC if "No space left" in str(error) else 0

@@ -1,0 +1,93 @@
+"""Facts about graphs that add up over shards: counts, sizes, labels, oddities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gsx.columns import CorpusInfo
+from gsx.ragged import Array, Ints
+from gsx.table import GraphTable
+
+SIZE_BINS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096)
+"""Lower edges of the size histogram; the last bin is open."""
+
+ODDITIES = ("self_loops", "repeated_edges", "graphs_without_nodes", "graphs_without_edges")
+
+
+def shard_facts(table: GraphTable, info: CorpusInfo) -> dict[str, Any]:
+    """Return counts, sizes and labels of ``table`` by split and environment."""
+    split = table.dense("graph", "split")
+    env = table.dense("graph", "env_id")
+    words = info.column("split").vocabulary
+    groups = []
+    for code, env_id in sorted(set(zip(split.tolist(), env.tolist(), strict=True))):
+        members = np.flatnonzero((split == code) & (env == env_id))
+        groups.append({"split": words[code], "env_id": env_id, **_sizes(table, info, members)})
+    return {"groups": groups, "oddities": _oddities(table)}
+
+
+def _sizes(table: GraphTable, info: CorpusInfo, members: Ints) -> dict[str, Any]:
+    nodes = table.num_nodes[members]
+    labels = table.dense("graph", "label")[members] if info.level == "graph" else members[:0]
+    classes = len(info.outputs) if info.task == "classification" else 2
+    bins = np.searchsorted(SIZE_BINS, nodes, side="right") - 1
+    return {
+        "count": len(members),
+        "nodes": int(nodes.sum()),
+        "edges": int(table.num_edges[members].sum()),
+        "min_nodes": int(nodes.min()),
+        "max_nodes": int(nodes.max()),
+        "labels": np.bincount(labels[labels >= 0], minlength=classes).tolist(),
+        "sizes": np.bincount(bins, minlength=len(SIZE_BINS)).tolist(),
+    }
+
+
+def _oddities(table: GraphTable) -> dict[str, int]:
+    src, dst = table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")
+    return {
+        "self_loops": int((src == dst).sum()),
+        "repeated_edges": _repeated(table, src, dst),
+        "graphs_without_nodes": int((table.num_nodes == 0).sum()),
+        "graphs_without_edges": int((table.num_edges == 0).sum()),
+    }
+
+
+def _repeated(table: GraphTable, src: Array, dst: Array) -> int:
+    """Count edges that stand more than once; sorted edges cost one comparison each."""
+    size = int(table.num_nodes.max(initial=1))
+    start = np.repeat(table.node_ptr[:-1], table.num_edges)
+    code = (start + src) * size + dst
+    step = np.diff(code)
+    if len(step) and step.min() < 0:
+        step = np.diff(np.sort(code))
+    return int((step == 0).sum())
+
+
+def merge_groups(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add up the groups of many shards, in the order of splits and environments first seen."""
+    merged: dict[tuple[str, int], dict[str, Any]] = {}
+    for group in (group for part in parts for group in part["groups"]):
+        name = (group["split"], group["env_id"])
+        old = merged.get(name)
+        merged[name] = dict(group) if old is None else _add(old, group)
+    return list(merged.values())
+
+
+def _add(left: dict[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **left,
+        **{name: left[name] + right[name] for name in ("count", "nodes", "edges")},
+        "min_nodes": min(left["min_nodes"], right["min_nodes"]),
+        "max_nodes": max(left["max_nodes"], right["max_nodes"]),
+        "labels": [a + b for a, b in zip(left["labels"], right["labels"], strict=True)],
+        "sizes": [a + b for a, b in zip(left["sizes"], right["sizes"], strict=True)],
+    }
+
+
+def merge_oddities(parts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Add up the oddities of many shards."""
+    found = list(parts)
+    return {name: sum(part["oddities"][name] for part in found) for name in ODDITIES}

@@ -1,0 +1,68 @@
+"""Publishing to object stores: files first, the manifest last, and only if nobody was faster."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from gsx.errors import StoreError
+from gsx.storage.digest import sha256_stream
+from gsx.storage.manifest import MANIFEST, RUN_RECORD, Manifest
+from gsx.storage.place import Place
+
+
+def upload(source: Path, target: Place, manifest: Manifest) -> bool:
+    """Publish the directory ``source`` at ``target``; False when another publisher came first.
+
+    A file that is already there must have the same bytes: two builders of one key may share the
+    work, but may never mix it.
+    """
+    require_create_only(target)
+    target.fs.invalidate_cache()
+    present = target.sizes() if target.fs.exists(target.root) else {}
+    if MANIFEST in present:
+        return False
+    for path, entry in manifest.files.items():
+        if path in present or not _create(target, path, source / path):
+            _require_same(target, path, entry.sha256)
+    if _create(target, MANIFEST, source / MANIFEST):
+        target.fs.put_file(str(source / RUN_RECORD), target.path(RUN_RECORD))
+        return True
+    return False
+
+
+def require_create_only(target: Place) -> None:
+    """Refuse a store that overwrites where it was asked to create: two builders could mix files."""
+    probe = target.path(f".probe-{secrets.token_hex(8)}")
+    try:
+        target.fs.pipe_file(probe, b"1", mode="create")
+        try:
+            target.fs.pipe_file(probe, b"2", mode="create")
+        except FileExistsError:
+            return
+        finally:
+            target.fs.rm_file(probe)
+    except PermissionError as error:
+        raise StoreError(f"cannot write to {target.url}: {error}") from error
+    raise StoreError(
+        f"{target.url} ignores create-only writes, so two builders could overwrite each other.\n"
+        "Build into a local store and copy the finished artifact there."
+    )
+
+
+def _create(target: Place, path: str, source: Path) -> bool:
+    try:
+        target.fs.pipe_file(target.path(path), source.read_bytes(), mode="create")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _require_same(target: Place, path: str, sha256: str) -> None:
+    with target.open(path) as stream:
+        found = sha256_stream(stream)[1]
+    if found != sha256:
+        raise StoreError(
+            f"{target.url}/{path} was left there by another builder and has other bytes.\n"
+            "Wait until that builder is done, or remove the unfinished prefix, and run again."
+        )
