@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,7 @@ import numpy as np
 from gsx.columns import SPLITS, CorpusInfo
 from gsx.errors import ArtifactError, UsageError, nearest
 from gsx.ragged import Ints
-from gsx.storage.corpus_writer import FOLDERS, INFO, Format
+from gsx.storage.corpus_writer import FOLDERS, INFO, Format, Shard
 from gsx.storage.hotcache import build_hot, open_hot
 from gsx.storage.parquet import ParquetShard
 from gsx.storage.store import Artifact, Store
@@ -37,12 +38,7 @@ def open_corpus(
 
     What was not made or verified on this machine is verified first, every byte of it.
     """
-    artifact = Store.at(store).resolve(str(name), kind=None)
-    if artifact.manifest.kind != "corpus":
-        raise ArtifactError(
-            f"{artifact.place.url} is a {artifact.manifest.kind}, not a corpus.\n"
-            "`gsx ls --kind corpus` lists the corpora of a store."
-        )
+    artifact = Store.at(store).resolve(str(name), kind="corpus")
     return Corpus(artifact, format=format)
 
 
@@ -184,6 +180,23 @@ class Corpus(Sequence["Data"]):
         """Yield the corpus, or some splits of it, one row group at a time."""
         for shard, group in self.groups(split):
             yield self._open(shard).read(columns, group)
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards, in the order of the corpus."""
+        totals = Counter(split for _, split, _ in self._shards)
+        found: list[Shard] = []
+        start: dict[str, int] = dict.fromkeys(totals, 0)
+        number: dict[str, int] = dict.fromkeys(totals, 0)
+        for _, split, rows in self._shards:
+            stop = start[split] + rows
+            found.append(Shard(split, number[split], totals[split], start[split], stop))
+            start[split], number[split] = stop, number[split] + 1
+        return found
+
+    def read_shard(self, number: int) -> GraphTable:
+        """Return one whole shard."""
+        return self._open(number).read()
 
     def groups(self, split: str | Sequence[str] | None = None) -> list[tuple[int, int]]:
         """Return the parts that can be read one by one: numbers of shard and row group."""

@@ -20,7 +20,7 @@ from gsx.errors import ArtifactError, TableError
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.storage.digest import canonical_json
 from gsx.storage.place import Place
-from gsx.table import GraphTable, Values
+from gsx.table import GraphTable, Values, concat
 
 FOOTER = b"gsx"
 ROW_GROUP = 4096
@@ -68,8 +68,10 @@ class ParquetShard:
         self.where = f"{place.url}/{name}"
         source: Any = place.open(name) if place.local is None else str(place.local / name)
         try:
-            self._file = pq.ParquetFile(source, memory_map=place.local is not None)
-        except (pa.ArrowInvalid, OSError) as error:
+            self._file = pq.ParquetFile(
+                source, memory_map=place.local is not None, page_checksum_verification=True
+            )
+        except (pa.ArrowException, OSError) as error:
             raise ArtifactError(f"{self.where} cannot be read as Parquet: {error}") from error
         self.info = read_info(self._file, self.where)
         self._check(rows)
@@ -98,6 +100,8 @@ class ParquetShard:
 
     def read(self, names: Sequence[str] | None = None, group: int | None = None) -> GraphTable:
         """Return the shard, or one row group of it, with the named columns or all."""
+        if group is None and self.groups:
+            return concat(list(self.iter_groups(names)))
         wanted = self.info.columns if names is None else _wanted(self.info, names)
         paths = [*_SIZES, *(column.name for column in wanted)]
         try:

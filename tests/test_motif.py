@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsx.content import check_content
-from gsx.errors import StageError
+from gsx.errors import StageError, UsageError
 from gsx.ragged import pointers, texts_of
 from gsx.stages.datasets.motif import (
     BLOCK,
@@ -303,7 +303,7 @@ def test_splits_share_every_graph_and_none_is_empty(name, num_graphs):
 @pytest.mark.parametrize("fewer", [1, 20])
 def test_too_few_graphs_are_refused_with_the_number_that_works(name, smallest, fewer):
     split_sizes(name, smallest)
-    with pytest.raises(StageError) as error:
+    with pytest.raises(UsageError) as error:
         split_sizes(name, smallest - fewer)
     assert str(error.value) == (
         f"{name}: {smallest - fewer} graphs leave a split empty. Ask for at least {smallest}."

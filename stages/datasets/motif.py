@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 
 from gsx.columns import ORIGINS, SPLITS, Column, CorpusInfo, Environment, corpus_columns
-from gsx.errors import StageError, nearest
+from gsx.errors import StageError, UsageError, nearest
 from gsx.provenance import source_provenance
 from gsx.ragged import Ints
 from gsx.seeds import rng
@@ -95,7 +95,7 @@ def split_sizes(name: str, num_graphs: int) -> dict[str, int]:
     sizes = _shares(dataset, num_graphs)
     if min(sizes) < 1:
         smallest = next(number for number in count(1) if min(_shares(dataset, number)) >= 1)
-        raise StageError(
+        raise UsageError(
             f"{name}: {num_graphs} graphs leave a split empty. Ask for at least {smallest}."
         )
     return dict(zip(_MOTIF_SPLITS, sizes, strict=True))

@@ -1,0 +1,87 @@
+"""Commands that look after a store: verify, gc."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from gsx.cli.options import json_option, store_option
+from gsx.cli.output import print_json, readable_bytes, table
+
+
+@click.command(short_help="Check every file and every graph.")
+@click.argument("artifacts", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Verify every artifact of the store.")
+@store_option
+@json_option
+def verify(
+    artifacts: tuple[str, ...], *, everything: bool, store: str | None, as_json: bool
+) -> None:
+    """Check ARTIFACTS: every file's hash, and every graph of a corpus.
+
+    Exit code 3 when anything is wrong.
+    """
+    from gsx.errors import UsageError
+    from gsx.storage.audit import audit
+    from gsx.storage.store import Store
+
+    place = Store.at(store)
+    if everything == bool(artifacts):
+        raise UsageError("name artifacts to verify, or say `--all`.")
+    places = place.all_places() if everything else [place.locate(name) for name in artifacts]
+    results = [audit(found) for found in places]
+    sound = all(not result.problems for result in results)
+    if as_json:
+        print_json({"ok": sound, "artifacts": [dataclasses.asdict(r) for r in results]})
+    else:
+        for result in results:
+            state = "ok" if not result.problems else "DAMAGED"
+            click.echo(f"{state:<8} {result.path}  {result.files} files, {result.graphs:,} graphs")
+            for problem in result.problems:
+                click.echo(f"         {problem.path} {problem.what}")
+    if not sound:
+        raise click.exceptions.Exit(3)
+
+
+@click.command(short_help="List or remove what nobody needs.")
+@click.argument("artifacts", nargs=-1)
+@click.option("--delete", is_flag=True, help="Remove what is listed; without it nothing is.")
+@click.option("--with-descendants", is_flag=True, help="Also what was made from ARTIFACTS.")
+@store_option
+@json_option
+def gc(
+    artifacts: tuple[str, ...],
+    *,
+    delete: bool,
+    with_descendants: bool,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """List what can go: abandoned drafts, superseded generations, orphan caches.
+
+    With ARTIFACTS, those instead. Nothing is removed without --delete.
+    """
+    from gsx.storage.gc import find_garbage, list_artifacts, remove_artifacts, remove_garbage
+    from gsx.storage.store import Store
+
+    place = Store.at(store)
+    if artifacts:
+        chosen = list_artifacts(place, artifacts, with_descendants=with_descendants)
+        found = [item for item, _ in chosen]
+        if delete:
+            remove_artifacts(place, [artifact for _, artifact in chosen])
+    else:
+        found = list(find_garbage(place))
+        for item in found if delete else ():
+            remove_garbage(place, item)
+    freed = sum(item.bytes for item in found)
+    if as_json:
+        rows = [dataclasses.asdict(item) for item in found]
+        print_json({"removed": delete, "bytes": freed, "items": rows})
+        return
+    if found:
+        rows_ = [(item.what, readable_bytes(item.bytes), item.path) for item in found]
+        click.echo(table(rows_, ("WHAT", "SIZE", "PATH")))
+    verb = "removed" if delete else "can be removed; add --delete to do it"
+    click.echo(f"{len(found)} items, {readable_bytes(freed)} {verb}")

@@ -1,0 +1,213 @@
+"""Commands that look at artifacts: datasets, ls, show, lineage, diff."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gsx.cli.options import json_option, store_option
+from gsx.cli.output import ordered, print_json, readable_bytes, table
+
+if TYPE_CHECKING:
+    from gsx.storage.store import Artifact
+
+
+@click.command(short_help="List the datasets that can be prepared.")
+@json_option
+def datasets(*, as_json: bool) -> None:
+    """List the datasets that can be prepared."""
+    from gsx.stages.datasets import motif
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "level": motif.corpus_info(name).level,
+            "shift": motif.corpus_info(name).domain,
+            "source": "built in",
+            "counts": motif.split_sizes(name, motif.DEFAULT_NUM_GRAPHS),
+        }
+        for name in motif.DATASETS
+    ]
+    if as_json:
+        print_json({"datasets": rows})
+        return
+    shown = [(*list(row.values())[:4], _slashes(row["counts"])) for row in rows]
+    click.echo(table(shown, ("NAME", "LEVEL", "SHIFT", "SOURCE", "GRAPHS")))
+    click.echo("graphs: train/id_val/id_test/ood_val/ood_test")
+
+
+def _slashes(counts: dict[str, int]) -> str:
+    return "/".join(str(count) for count in counts.values())
+
+
+@click.command()
+@store_option
+@click.option("--kind", help="Only artifacts of this kind.")
+@json_option
+def ls(*, store: str | None, kind: str | None, as_json: bool) -> None:
+    """List the artifacts of a store."""
+    from gsx.storage.store import Store
+
+    found = list(Store.at(store).artifacts(kind))
+    if as_json:
+        print_json({"artifacts": [_row(artifact) for artifact in found]})
+        return
+    rows = [
+        (
+            a.manifest.kind,
+            a.key[:12] + ("" if a.generation == 1 else f".g{a.generation}"),
+            a.manifest.summary.get("name", "-"),
+            sum(a.manifest.counts.values()),
+            readable_bytes(a.manifest.size),
+            f"{a.manifest.stage} v{a.manifest.stage_version}",
+        )
+        for a in found
+    ]
+    click.echo(table(rows, ("KIND", "KEY", "NAME", "COUNT", "SIZE", "STAGE")))
+
+
+def _row(artifact: Artifact) -> dict[str, Any]:
+    manifest = artifact.manifest
+    return {
+        "kind": manifest.kind,
+        "key": manifest.key,
+        "generation": artifact.generation,
+        "digest": manifest.digest,
+        "path": artifact.place.url,
+        "name": manifest.summary.get("name"),
+        "counts": manifest.counts,
+        "bytes": manifest.size,
+        "stage": manifest.stage,
+        "stage_version": manifest.stage_version,
+    }
+
+
+@click.command(short_help="Show what an artifact is and holds.")
+@click.argument("artifact", required=False)
+@click.option("--kind", help="With --latest: the kind to look for.")
+@click.option("--latest", is_flag=True, help="Show the newest artifact of a kind.")
+@store_option
+@json_option
+def show(
+    artifact: str | None, *, kind: str | None, latest: bool, store: str | None, as_json: bool
+) -> None:
+    """Show what ARTIFACT is: what made it, its splits and its environments.
+
+    ARTIFACT is a key, the start of a key, or a directory.
+    """
+    import msgspec
+
+    from gsx.errors import UsageError
+    from gsx.storage.store import Store
+
+    place = Store.at(store)
+    if artifact is not None:
+        found = place.resolve(artifact, kind=kind)
+    elif latest and kind:
+        found = place.latest(kind)
+    else:
+        raise UsageError("name an artifact, or say `--kind KIND --latest`.")
+    manifest = found.manifest
+    if as_json:
+        print_json(
+            {
+                **msgspec.to_builtins(manifest),
+                "path": found.place.url,
+                "splits": ordered(manifest.counts),
+                "environments": manifest.summary.get("environments", []),
+                "quality": manifest.summary.get("quality", {}),
+            }
+        )
+        return
+    click.echo(_headline(found))
+    if manifest.kind == "corpus":
+        click.echo(_corpus_text(manifest.summary))
+    for warning in manifest.warnings:
+        click.echo(f"warning: {warning}")
+    for dropped in manifest.dropped:
+        click.echo(f"left out: {dropped.count:,} {dropped.reason}")
+
+
+def _headline(found: Artifact) -> str:
+    manifest = found.manifest
+    lines = [
+        f"{manifest.kind} {manifest.summary.get('name', '')}".rstrip(),
+        f"  key      {manifest.key}",
+        f"  digest   {manifest.digest}",
+        f"  path     {found.place.url}",
+        f"  made by  {manifest.stage} v{manifest.stage_version}",
+        *(f"             {key} = {_short(value)}" for key, value in manifest.config.items()),
+        f"  holds    {len(manifest.files)} files, {readable_bytes(manifest.size)}",
+    ]
+    lines += [f"  {parent.role:<8} {parent.kind} {parent.key[:12]}" for parent in manifest.parents]
+    return "\n".join(lines)
+
+
+def _short(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _corpus_text(summary: dict[str, Any]) -> str:
+    names = {row["id"]: row["name"] for row in summary["environments"]}
+    rows = [
+        (
+            group["split"],
+            group["env_id"] if group["env_id"] >= 0 else None,
+            names.get(group["env_id"], "hidden"),
+            group["count"],
+            f"{group['min_nodes']}-{group['max_nodes']}",
+            group["nodes"] / max(group["count"], 1),
+            "/".join(map(str, group["labels"])),
+        )
+        for group in summary["groups"]
+    ]
+    headers = ("SPLIT", "ENV", "ENVIRONMENT", "GRAPHS", "NODES", "MEAN", "LABELS")
+    odd = [f"{n:,} {name.replace('_', ' ')}" for name, n in summary["oddities"].items() if n]
+    return table(rows, headers) + ("\n" + ", ".join(odd) if odd else "")
+
+
+@click.command(short_help="Show what an artifact was made from.")
+@click.argument("artifact")
+@store_option
+@json_option
+def lineage(artifact: str, *, store: str | None, as_json: bool) -> None:
+    """Show what ARTIFACT was made from, back to its sources."""
+    from gsx.storage.lineage import lineage as ancestors
+    from gsx.storage.store import Store
+
+    place = Store.at(store)
+    found = list(ancestors(place, place.resolve(artifact)))
+    if as_json:
+        print_json({"lineage": [dataclasses.asdict(step) for step in found]})
+        return
+    for step in found:
+        indent = "   " * step.depth + ("└─ " if step.depth else "")
+        role = f"{step.role}: " if step.role else ""
+        made = f"by {step.stage}" if step.stage else "not in this store"
+        changed = "" if step.same_content or not step.stage else " (content differs)"
+        click.echo(f"{indent}{role}{step.kind} {step.key[:12]} {made}{changed}")
+
+
+@click.command(short_help="Compare two artifacts.")
+@click.argument("left")
+@click.argument("right")
+@store_option
+@json_option
+def diff(left: str, right: str, *, store: str | None, as_json: bool) -> None:
+    """Compare two artifacts: configuration, inputs, counts and files."""
+    from gsx.storage.diff import diff as differences
+    from gsx.storage.store import Store
+
+    place = Store.at(store)
+    a, b = place.resolve(left), place.resolve(right)
+    found = differences(a.manifest, b.manifest)
+    same = a.manifest.digest == b.manifest.digest
+    if as_json:
+        rows = [dataclasses.asdict(item) for item in found]
+        print_json({"same_content": same, "differences": rows})
+        return
+    click.echo("same content" if same else "different content")
+    for item in found:
+        click.echo(f"{item.where}\n  - {item.left}\n  + {item.right}")

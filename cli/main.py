@@ -1,0 +1,52 @@
+"""The command `gsx`. Heavy imports happen inside commands, so that help is instant."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gsx import __version__
+from gsx.cli import care, look, make
+from gsx.errors import GsxError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(__version__, prog_name="gsx")
+def cli() -> None:
+    """Materialize out-of-distribution graph datasets as versioned artifacts on disk."""
+
+
+for _command in (
+    make.prepare,
+    make.describe,
+    make.export,
+    make.run,
+    look.datasets,
+    look.ls,
+    look.show,
+    look.lineage,
+    look.diff,
+    care.verify,
+    care.gc,
+):
+    cli.add_command(_command)
+
+
+def main() -> None:
+    """Run the command line; expected failures end in one clear message and their exit code."""
+    try:
+        code = cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.exceptions.Abort:
+        click.echo("Stopped. Finished shards are kept; run the same command to go on.", err=True)
+        code = 130
+    except GsxError as error:
+        where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        click.echo(f"Error{where}: {error}", err=True)
+        code = error.exit_code
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

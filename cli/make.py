@@ -1,0 +1,201 @@
+"""Commands that make artifacts: prepare, describe, export, run."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gsx.cli.options import Making, making_options, out_option
+from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gsx.pipeline.plan import Step
+    from gsx.storage.publish import Built
+    from gsx.storage.store import Artifact, Store
+
+FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
+
+
+@click.command(short_help="Prepare the source corpus of a dataset.")
+@click.argument("dataset")
+@click.option("--num-graphs", type=int, help="Graphs of all splits.  [default: as published]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="parquet",
+    show_default=True,
+    help="How graphs are stored.",
+)
+@out_option
+@making_options
+def prepare(
+    dataset: str,
+    num_graphs: int | None,
+    seed: int,
+    shard_graphs: int | None,
+    form: str,
+    out: str | None,
+    making: Making,
+) -> None:
+    """Prepare the source corpus of DATASET: graphs, labels, splits, environments.
+
+    `gsx datasets` lists the names.
+    """
+    options: dict[str, Any] = {"dataset": dataset, "seed": seed, "formats": FORMATS[form]}
+    if num_graphs is not None:
+        options["num_graphs"] = num_graphs
+    if shard_graphs is not None:
+        options["shard_graphs"] = shard_graphs
+    _one_stage("prepare", options, {}, making, out)
+
+
+@click.command(short_help="Describe a corpus and how far its splits shift.")
+@click.argument("corpus")
+@making_options
+def describe(corpus: str, making: Making) -> None:
+    """Describe CORPUS: sizes, degrees and labels per split and domain, and how far they shift."""
+    from gsx.storage.store import Store
+
+    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    built = _one_stage("describe", {}, {"prepare": artifact}, making)
+    if built is not None and not making.quiet and not making.as_json:
+        _show_statistics(built)
+
+
+@click.command(short_help="Write a corpus in another format.")
+@click.argument("corpus")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    required=True,
+    help="Format to write.",
+)
+@out_option
+@making_options
+def export(corpus: str, form: str, out: str | None, making: Making) -> None:
+    """Write CORPUS in another format; content, order and shard borders stay the same."""
+    from gsx.storage.store import Store
+
+    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    _one_stage("convert", {"formats": FORMATS[form]}, {"prepare": artifact}, making, out)
+
+
+@click.command(short_help="Run a recipe: make what is missing.")
+@click.argument("recipe", type=click.Path(path_type=Path))
+@making_options
+def run(recipe: Path, making: Making) -> None:
+    """Run RECIPE, a TOML file with one section per stage: only what is missing is made."""
+    from gsx.pipeline.plan import make_plan
+    from gsx.pipeline.recipe import read_recipe
+
+    results = _run(make_plan(read_recipe(recipe)), {}, making)
+    if making.as_json and not making.dry_run:
+        steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
+        print_json({"steps": steps})
+
+
+def _one_stage(
+    name: str,
+    options: Mapping[str, Any],
+    given: Mapping[str, Artifact],
+    making: Making,
+    out: str | None = None,
+) -> Built | None:
+    """Run one stage on given artifacts and return what it made; None when only shown."""
+    from gsx.pipeline.plan import Step
+    from gsx.pipeline.recipe import parse_config
+    from gsx.pipeline.stages import stage_named
+
+    stage = stage_named(name)
+    config = parse_config(name, options, f"gsx {name}")
+    results = _run((Step(stage, config, dict(stage.inputs)),), given, making, out)
+    if making.dry_run:
+        return None
+    built, path = results[0][1:]
+    if making.as_json:
+        print_json(built_object(built, path))
+    return built
+
+
+def _run(
+    plan: tuple[Step, ...],
+    given: Mapping[str, Artifact],
+    making: Making,
+    out: str | None = None,
+) -> list[tuple[str, Built, str]]:
+    """Run a plan, or only show it, and return what each step made and where it is now."""
+    from gsx.pipeline.runner import run_plan
+    from gsx.storage.copy import copy_artifact
+    from gsx.storage.store import Store
+
+    store = Store.at(making.store)
+    if making.dry_run:
+        _show_plan(plan, store, given, as_json=making.as_json)
+        return []
+    quiet = making.quiet or making.as_json
+    results = []
+    for step, built in run_plan(
+        plan,
+        store,
+        given=given,
+        force=making.force,
+        watch=lambda name: progress_bar(name, quiet=quiet),
+        say=(lambda _: None) if making.quiet else say,
+    ):
+        path = built.artifact.place.url
+        if out is not None:
+            path = str(copy_artifact(built.artifact, Path(out)))
+        results.append((step.name, built, path))
+        if not quiet:
+            click.echo(built_line(step.name, built))
+            click.echo(f"          {path}")
+    return results
+
+
+def _show_plan(
+    plan: tuple[Step, ...], store: Store, given: Mapping[str, Artifact], *, as_json: bool
+) -> None:
+    from gsx.pipeline.plan import inspect_plan
+
+    statuses = inspect_plan(plan, store, given)
+    if as_json:
+        steps = [dataclasses.asdict(status) for status in statuses]
+        print_json({"store": store.place.url, "steps": steps})
+        return
+    rows = [(s.step, s.kind, s.key[:12] if s.key else None, s.state) for s in statuses]
+    click.echo(table(rows, ("STEP", "KIND", "KEY", "STATE")))
+
+
+def _show_statistics(built: Built) -> None:
+    import json
+
+    document = json.loads(built.artifact.place.read_bytes("statistics.json", limit=1 << 30))
+    rows = [
+        (
+            group["split"],
+            group["domain_id"],
+            group["graphs"],
+            group["nodes"]["mean"],
+            int(group["nodes"]["quantiles"][0]),
+            int(group["nodes"]["quantiles"][-1]),
+            group["mean_degree"]["mean"],
+            group["max_degree"],
+        )
+        for group in document["groups"]
+    ]
+    headers = ("SPLIT", "DOMAIN", "GRAPHS", "NODES", "MIN", "MAX", "DEGREE", "MAX DEGREE")
+    click.echo(table(rows, headers))
+    for split, share in document["outside_training_sizes"].items():
+        click.echo(
+            f"{split}: {share['below']:.1%} smaller and {share['above']:.1%} larger "
+            "than any training graph"
+        )

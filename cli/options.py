@@ -1,0 +1,61 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+store_option = click.option(
+    "--store",
+    metavar="DIR|URL",
+    help="Where artifacts lie.  [default: GSX_STORE, else ./artifacts]",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+force_option = click.option(
+    "--force", is_flag=True, help="Make a new generation even if the artifact is there."
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print the plan and what is missing; run nothing."
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(),
+    metavar="DIR",
+    help="Also copy the artifact to this new or empty directory.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """How an artifact is to be made, whichever it is."""
+
+    store: str | None
+    force: bool
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+
+
+def making_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of all that make artifacts, as one argument ``making``."""
+
+    @functools.wraps(command)
+    def packed(
+        *args: object,
+        store: str | None,
+        force: bool,
+        dry_run: bool,
+        as_json: bool,
+        quiet: bool,
+        **options: object,
+    ) -> None:
+        making = Making(store=store, force=force, dry_run=dry_run, as_json=as_json, quiet=quiet)
+        command(*args, making=making, **options)
+
+    for option in (quiet_option, json_option, dry_run_option, force_option, store_option):
+        packed = option(packed)
+    return packed

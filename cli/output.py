@@ -1,0 +1,118 @@
+"""How the command line speaks: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gsx.storage.publish import Built
+
+
+def print_json(value: object) -> None:
+    """Print one JSON object."""
+    import msgspec
+
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False)
+    click.echo(text)
+
+
+def say(text: str) -> None:
+    """Tell the user something that is not the result."""
+    click.echo(text, err=True)
+
+
+def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
+    """Lay out rows under headers; numbers to the right, words to the left."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    right = [
+        bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
+        for i in range(len(headers))
+    ]
+    lines = [
+        "  ".join(
+            text.rjust(width) if flush else text.ljust(width)
+            for text, width, flush in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [list(headers), *cells]
+    ]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return str(value)
+
+
+def readable_bytes(size: int) -> str:
+    """Return a size in the unit a person would use."""
+    number = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"
+
+
+def ordered(counts: dict[str, int]) -> dict[str, int]:
+    """Return counts in the order of splits; other counts after them."""
+    from gsx.columns import SPLITS
+
+    names = [name for name in SPLITS if name in counts]
+    return {name: counts[name] for name in [*names, *(n for n in counts if n not in names)]}
+
+
+def built_object(built: Built, path: str | None = None) -> dict[str, Any]:
+    """Return what scripts are told about an artifact that was made or found."""
+    manifest = built.artifact.manifest
+    return {
+        "key": manifest.key,
+        "kind": manifest.kind,
+        "path": path or built.artifact.place.url,
+        "digest": manifest.digest,
+        "reused": built.reused,
+        "counts": ordered(manifest.counts),
+        "seconds": round(built.seconds, 3),
+    }
+
+
+def built_line(stage: str, built: Built) -> str:
+    """Return one line about an artifact that was made or found."""
+    manifest = built.artifact.manifest
+    what = "graphs" if manifest.kind == "corpus" else "groups"
+    count = f"{sum(manifest.counts.values()):,} {what}"
+    how = "already there" if built.reused else f"made in {built.seconds:.1f} s"
+    return f"{stage:<9} {manifest.key[:12]}  {count:<16} {how}"
+
+
+@contextlib.contextmanager
+def progress_bar(step: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show progress on stderr when it is a terminal; silent otherwise."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from tqdm import tqdm
+
+    bar = tqdm(desc=step, unit=" graphs", unit_scale=True, file=sys.stderr, leave=False, ncols=78)
+
+    def update(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+
+    try:
+        yield update
+    finally:
+        bar.close()

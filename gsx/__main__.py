@@ -1,0 +1,5 @@
+"""``python -m gsx``."""
+
+from gsx.cli.main import main
+
+main()

@@ -1,0 +1,42 @@
+"""What a stage is: a name, a version, a config, the artifacts it reads and the one it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gsx.storage.draft import Draft
+from gsx.storage.publish import Outcome
+from gsx.storage.store import Artifact
+
+Progress = Callable[[int, int], None]
+"""Told how much is done and how much there is."""
+
+
+def silent(done: int, total: int) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One step of the pipeline: reads artifacts, writes one artifact, keeps no other state."""
+
+    name: str
+    """As in a recipe, a manifest and on the command line."""
+    version: int
+    """Raised by hand when the same config must give another result."""
+    kind: str
+    """Kind of the artifact it writes."""
+    config: type[Any]
+    """Its options, a frozen struct."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Role of each artifact it reads, and the stage that makes it."""
+    resolve: Callable[[Any], Any]
+    """Fill in what the user left open and refuse what cannot work, before any long work starts."""
+    run: Callable[[Any, Mapping[str, Artifact], Draft, Progress], Outcome]
+    """Write the artifact into a draft."""
+    seeds: Callable[[Any], Mapping[str, int]] = lambda _: {}
+    """Root seeds it uses."""
+    sources: tuple[str, ...]
+    """Modules whose code decides the result; a change of them without a new version warns."""

@@ -1,0 +1,65 @@
+"""Copy an artifact out of a store: verified on the way, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from gsx.errors import StoreError
+from gsx.storage.disk import explained, flush_directory, flush_file, remove_tree
+from gsx.storage.manifest import MANIFEST, RUN_RECORD
+from gsx.storage.place import Place
+from gsx.storage.store import Artifact
+from gsx.storage.trust import trust
+from gsx.storage.verify import find_problems, read_manifest, refuse
+
+
+def copy_artifact(artifact: Artifact, target: Path) -> Path:
+    """Copy ``artifact`` to the directory ``target``, which must not exist or be empty.
+
+    A target that already holds the same content is left as it is.
+    """
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise StoreError(f"{target} is not a directory. Name another with `--out DIR`.")
+    if target.is_dir() and any(target.iterdir()):
+        if _holds(target, artifact):
+            return target
+        raise StoreError(
+            f"{target} is not empty; nothing was written. Name an empty or new directory with "
+            "`--out DIR`."
+        )
+    with explained(str(target), lost="Nothing was written there."):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            _copy_files(artifact, draft)
+            refuse(Place.at(draft), find_problems(Place.at(draft), artifact.manifest))
+            if target.is_dir():
+                target.rmdir()
+            draft.rename(target)
+        finally:
+            remove_tree(draft)
+        flush_directory(target.parent)
+    trust(target, artifact.manifest)
+    return target
+
+
+def _copy_files(artifact: Artifact, draft: Path) -> None:
+    names = [*artifact.manifest.files, MANIFEST]
+    if artifact.place.exists(RUN_RECORD):
+        names.append(RUN_RECORD)
+    for name in names:
+        path = draft / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with artifact.place.open(name) as source, path.open("wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
+        flush_file(path)
+
+
+def _holds(target: Path, artifact: Artifact) -> bool:
+    place = Place.at(target)
+    if not (target / MANIFEST).is_file():
+        return False
+    manifest = read_manifest(place)
+    return manifest.digest == artifact.manifest.digest and not find_problems(place, manifest)
