@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gsx.columns import SPLITS
 from gsx.ragged import Array
 from gsx.stages.kernels.statistics import QUANTILES, degrees, mean_degrees, outside, spread
 from gsx.stages.stage import Progress, Stage
@@ -54,7 +55,7 @@ def run(
     groups = _collect(corpus, progress)
     rows = [
         {"split": split, "domain_id": domain, **group.summary()}
-        for (split, domain), group in sorted(groups.items())
+        for (split, domain), group in sorted(groups.items(), key=_order)
     ]
     shift = _shift(groups)
     document = {
@@ -100,6 +101,11 @@ def _collect(corpus: Corpus, progress: Progress) -> dict[tuple[str, int], _Group
     return groups
 
 
+def _order(item: tuple[tuple[str, int], _Group]) -> tuple[int, int]:
+    (split, domain), _ = item
+    return SPLITS.index(split), domain
+
+
 def _shift(groups: Mapping[tuple[str, int], _Group]) -> dict[str, dict[str, float]]:
     """Return, per split, the share of graphs smaller or larger than any training graph."""
     sizes: dict[str, list[Array]] = defaultdict(list)
@@ -110,7 +116,7 @@ def _shift(groups: Mapping[tuple[str, int], _Group]) -> dict[str, dict[str, floa
     train = np.concatenate(sizes["train"])
     return {
         split: outside(np.concatenate(parts), train.min(), train.max())
-        for split, parts in sorted(sizes.items())
+        for split, parts in sizes.items()
         if split != "train"
     }
 
