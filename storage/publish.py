@@ -25,6 +25,7 @@ from gsx.storage.manifest import (
     Dropped,
     Manifest,
     Parent,
+    decode_manifest,
     digest_of,
     encode_manifest,
 )
@@ -159,8 +160,9 @@ def _fill(draft: Draft, identity: Identity, produce: Callable[[Draft], Outcome])
         warnings=outcome.warnings,
         summary=dict(outcome.summary),
     )
-    write_atomically(draft.content / MANIFEST, encode_manifest(manifest))
-    return manifest
+    data = encode_manifest(manifest)
+    write_atomically(draft.content / MANIFEST, data)
+    return decode_manifest(data, str(draft.content / MANIFEST))
 
 
 def _move_into_place(draft: Draft, target: Any) -> None:  # noqa: ANN401

@@ -1,0 +1,248 @@
+"""The command line, run as a program: outputs, errors, exit codes, 80 columns."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMANDS = ("prepare", "describe", "export", "run", "datasets", "ls", "show", "lineage", "diff",
+            "verify", "gc")  # fmt: skip
+
+
+def gsx(*words, cwd=None, env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "gsx", *words],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A folder whose ./artifacts holds one small corpus; returns the folder and the JSON of it."""
+    result = gsx("prepare", "motif-size", "--num-graphs", "60", "--json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    return tmp_path, json.loads(result.stdout)
+
+
+def test_help_is_instant():
+    gsx("--help")
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        gsx("--help")
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_within_80_columns(command):
+    result = gsx(command, "--help")
+    assert result.returncode == 0
+    assert len(result.stdout.splitlines()) > 5
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert result.stdout == gsx(command, "-h").stdout
+
+
+def test_help_lists_every_command_with_a_whole_sentence():
+    lines = gsx("--help").stdout.split("Commands:")[1].strip().splitlines()
+    assert sorted(line.split()[0] for line in lines) == sorted(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in lines)
+
+
+def test_a_command_that_makes_an_artifact_prints_one_object(made):
+    _, result = made
+    assert list(result) == ["key", "kind", "path", "digest", "reused", "counts", "seconds"]
+    assert result["kind"] == "corpus"
+    assert result["reused"] is False
+    assert result["counts"] == {
+        "train": 36, "id_val": 6, "id_test": 6, "ood_val": 6, "ood_test": 6,
+    }  # fmt: skip
+
+
+def test_a_second_identical_run_does_nothing_and_says_so(made):
+    folder, first = made
+    again = json.loads(
+        gsx("prepare", "motif-size", "--num-graphs", "60", "--json", cwd=folder).stdout
+    )
+    assert again["reused"] is True
+    assert again["digest"] == first["digest"]
+    spoken = gsx("prepare", "motif-size", "--num-graphs", "60", cwd=folder).stdout
+    assert "already there" in spoken
+
+
+def test_progress_is_silent_when_stderr_is_no_terminal(tmp_path):
+    assert gsx("prepare", "motif-size", "--num-graphs", "60", cwd=tmp_path).stderr == ""
+
+
+def test_quiet_says_nothing(tmp_path):
+    result = gsx("prepare", "motif-size", "--num-graphs", "60", "--quiet", cwd=tmp_path)
+    assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
+
+
+def test_the_store_is_the_option_else_the_variable_else_the_folder(tmp_path):
+    words = ("prepare", "motif-size", "--num-graphs", "60")
+    gsx(*words, cwd=tmp_path)
+    gsx(*words, cwd=tmp_path, env={"GSX_STORE": "from-variable"})
+    gsx(*words, "--store", "from-option", cwd=tmp_path, env={"GSX_STORE": "ignored"})
+    stores = {path.name for path in tmp_path.iterdir() if (path / "corpus").is_dir()}
+    assert stores == {"artifacts", "from-variable", "from-option"}
+
+
+def test_show_prints_the_manifest_with_splits_and_environments(made):
+    folder, result = made
+    shown = json.loads(gsx("show", result["key"][:8], "--json", cwd=folder).stdout)
+    assert shown["key"] == result["key"]
+    assert shown["splits"] == result["counts"]
+    first = shown["environments"][0]
+    assert {"id", "origin", "count", "min_nodes", "max_nodes"} <= set(first)
+    assert shown["quality"] == {}
+
+
+def test_show_finds_the_latest_of_a_kind(made):
+    folder, _ = made
+    newer = json.loads(
+        gsx("prepare", "motif-base", "--num-graphs", "60", "--json", cwd=folder).stdout
+    )
+    shown = gsx("show", "--kind", "corpus", "--latest", "--json", cwd=folder).stdout
+    assert json.loads(shown)["key"] == newer["key"]
+
+
+def test_listings_fit_80_columns(made):
+    folder, result = made
+    key = result["key"]
+    gsx("describe", key, cwd=folder)
+    for words in (("ls",), ("show", key), ("describe", key), ("lineage", key), ("datasets",),
+                  ("gc",), ("prepare", "motif-size", "--num-graphs", "60")):  # fmt: skip
+        output = gsx(*words, cwd=folder).stdout
+        assert output
+        assert max(map(len, output.splitlines())) <= 80, output
+
+
+def test_ls_lists_kinds_apart(made):
+    folder, result = made
+    gsx("describe", result["key"], cwd=folder)
+    rows = json.loads(gsx("ls", "--json", cwd=folder).stdout)["artifacts"]
+    assert [row["kind"] for row in rows] == ["corpus", "statistics"]
+    only = json.loads(gsx("ls", "--kind", "statistics", "--json", cwd=folder).stdout)["artifacts"]
+    assert [row["kind"] for row in only] == ["statistics"]
+
+
+def test_lineage_goes_back_to_the_corpus(made):
+    folder, result = made
+    described = json.loads(gsx("describe", result["key"], "--json", cwd=folder).stdout)
+    steps = json.loads(gsx("lineage", described["key"], "--json", cwd=folder).stdout)["lineage"]
+    assert [(step["depth"], step["kind"]) for step in steps] == [(0, "statistics"), (1, "corpus")]
+    assert steps[1]["key"] == result["key"]
+
+
+def test_export_writes_zarr_to_a_directory_that_opens_alone(made):
+    folder, result = made
+    out = folder / "given"
+    exported = json.loads(
+        gsx("export", result["key"], "--to", "zarr", "--out", str(out), "--json", cwd=folder).stdout
+    )
+    assert exported["path"] == str(out)
+    assert gsx("verify", str(out), cwd=folder).returncode == 0
+    assert (out / "zarr" / "train-00000-of-00001" / "zarr.json").is_file()
+
+
+def test_a_target_that_is_not_empty_is_left_alone(made):
+    folder, result = made
+    out = folder / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("do not lose")
+    failed = gsx("export", result["key"], "--to", "zarr", "--out", str(out), cwd=folder)
+    assert failed.returncode == 3
+    assert "mine is not empty; nothing was written." in failed.stderr
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+def test_diff_names_what_was_asked_differently(made):
+    folder, first = made
+    second = json.loads(
+        gsx("prepare", "motif-size", "--num-graphs", "60", "--seed", "1", "--json",
+            cwd=folder).stdout
+    )  # fmt: skip
+    words = ("diff", first["key"], second["key"], "--json")
+    found = json.loads(gsx(*words, cwd=folder).stdout)
+    assert found["same_content"] is False
+    assert {"where": "config.seed", "left": 0, "right": 1} in found["differences"]
+
+
+def test_verify_counts_files_and_graphs(made):
+    folder, result = made
+    checked = json.loads(gsx("verify", "--all", "--json", cwd=folder).stdout)
+    assert checked["ok"] is True
+    (row,) = checked["artifacts"]
+    assert (row["key"], row["graphs"], row["problems"]) == (result["key"], 60, [])
+
+
+def test_gc_removes_nothing_without_delete(made):
+    folder, result = made
+    listed = json.loads(gsx("gc", result["key"], "--json", cwd=folder).stdout)
+    assert listed["removed"] is False
+    assert gsx("show", result["key"], cwd=folder).returncode == 0
+    gsx("gc", result["key"], "--delete", cwd=folder)
+    assert gsx("show", result["key"], cwd=folder).returncode == 3
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
+    result = gsx("prepare", "motif-size", "--dry-run", cwd=tmp_path)
+    assert result.stdout.splitlines()[0].split() == ["STEP", "KIND", "KEY", "STATE"]
+    assert result.stdout.splitlines()[1].split()[-1] == "missing"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("prepare", "motif-sise"), 2, "no dataset `motif-sise`. Did you mean `motif-size`?"),
+        (("prepare", "motif-size", "--num-graphs", "9"), 2, "Ask for at least 10."),
+        (("prepare", "motif-size", "--num-graphs", "x"), 2, "'x' is not a valid integer"),
+        (("prepare",), 2, "Missing argument 'DATASET'"),
+        (("prepare", "motif-size", "--frm", "zarr"), 2, "No such option '--frm'"),
+        (("show",), 2, "name an artifact, or say `--kind KIND --latest`"),
+        (("show", "abcdef"), 3, "no artifact `abcdef` in artifacts."),
+        (("show", "--kind", "corpus", "--latest"), 3, "no corpus in artifacts"),
+        (("verify",), 2, "name artifacts to verify, or say `--all`"),
+        (("run", "none.toml"), 2, "no recipe none.toml"),
+        (("describe", "abcdef"), 3, "no corpus artifact `abcdef` in artifacts."),
+    ],
+)
+def test_mistakes_get_one_clear_line_and_their_exit_code(tmp_path, words, code, text):
+    result = gsx(*words, cwd=tmp_path)
+    assert result.returncode == code
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_bug_keeps_its_traceback_and_exits_1(tmp_path):
+    code = (
+        "import sys; from gsx.stages import prepare; from gsx.cli.main import main\n"
+        "import gsx.stages.datasets.motif as m\n"
+        "def boom(*a, **k): raise ZeroDivisionError('bug')\n"
+        "m.build = boom\n"
+        "sys.argv = ['gsx', 'prepare', 'motif-size', '--num-graphs', '60']; main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert "ZeroDivisionError: bug" in result.stderr
+
+
+def test_an_artifact_of_another_kind_is_refused(made):
+    folder, result = made
+    described = json.loads(gsx("describe", result["key"], "--json", cwd=folder).stdout)
+    path = described["path"]
+    failed = gsx("describe", path, cwd=folder)
+    assert failed.returncode == 3
+    assert "is a statistics, not a corpus." in failed.stderr

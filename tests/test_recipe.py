@@ -1,0 +1,104 @@
+"""Recipes: what is accepted, and the exact words for what is not."""
+
+import pytest
+
+from gsx.errors import RecipeError, UsageError
+from gsx.pipeline.recipe import parse_config, parse_recipe, read_recipe
+
+
+def refused(text):
+    with pytest.raises(UsageError) as caught:
+        parse_recipe(text, "motif.toml")
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_a_recipe_becomes_resolved_configs_in_the_order_of_the_pipeline():
+    recipe = parse_recipe('[describe]\n[prepare]\ndataset = "motif-basis"\n', "motif.toml")
+    assert recipe.name == "motif"
+    assert list(recipe.configs) == ["prepare", "describe"]
+    assert recipe.configs["prepare"].dataset == "motif-base"
+    assert recipe.configs["prepare"].num_graphs == 30_000
+
+
+def test_an_unknown_option_is_an_error_with_a_guess():
+    text = refused('[prepare]\ndataset = "motif-size"\nnum_graph = 10\n')
+    assert text == ("motif.toml [prepare]: unknown option `num_graph`. Did you mean `num_graphs`?")
+
+
+def test_an_option_like_no_other_lists_the_known_ones():
+    text = refused("[prepare]\nxyzzy = 1\n")
+    assert text == (
+        "motif.toml [prepare]: unknown option `xyzzy`. "
+        "Known: `dataset`, `formats`, `num_graphs`, `seed`, `shard_graphs`."
+    )
+
+
+def test_an_unknown_section_is_an_error_with_a_guess():
+    assert refused("[prepar]\n") == (
+        "motif.toml: unknown section `[prepar]`. Did you mean `prepare`?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "motif.toml names no stage. Start with a section `[prepare]`."),
+        ("prepare = 3", "motif.toml: `prepare` must be a section `[prepare]`, not a value"),
+        ("[prepare]\n", "motif.toml [prepare]: missing option `dataset`"),
+        ("[prepare]\ndataset = 3", "motif.toml [prepare]: `dataset`: Expected `str`, got `int`"),
+        (
+            '[prepare]\ndataset = "motif-size"\nseed = "a"',
+            "motif.toml [prepare]: `seed`: Expected `int`, got `str`",
+        ),
+        (
+            '[prepare]\ndataset = "motif-size"\nformats = ["hdf5"]',
+            "motif.toml [prepare]: `formats[0]`: Invalid enum value 'hdf5'",
+        ),
+        (
+            "[describe]\n",
+            "motif.toml: `[describe]` reads what `[prepare]` makes; add a section `[prepare]`",
+        ),
+        (
+            '[prepare]\ndataset = "motif-sise"',
+            "no dataset `motif-sise`. Did you mean `motif-size`?",
+        ),
+        (
+            '[prepare]\ndataset = "motif-size"\nshard_graphs = 0',
+            "shard_graphs must be at least 1; got 0",
+        ),
+        (
+            '[prepare]\ndataset = "motif-size"\nformats = []',
+            "formats must name `parquet`, `zarr` or both, each once",
+        ),
+        (
+            '[prepare]\ndataset = "motif-size"\nnum_graphs = -5',
+            "num_graphs must lie in 1..10000000000; got -5",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(text, message):
+    assert refused(text) == message
+
+
+def test_an_error_found_while_resolving_says_where():
+    with pytest.raises(UsageError) as caught:
+        parse_config("prepare", {"dataset": "nope"}, "motif.toml [prepare]")
+    assert caught.value.__notes__ == ["in motif.toml [prepare]"]
+
+
+def test_broken_toml_is_refused_with_its_line():
+    assert refused("[prepare\n").startswith("motif.toml is not TOML: ")
+    assert "line 1" in refused("[prepare\n")
+
+
+def test_a_missing_recipe_says_what_to_do(tmp_path):
+    with pytest.raises(RecipeError, match="Write one, or start from a file in `examples/`"):
+        read_recipe(tmp_path / "none.toml")
+
+
+def test_a_recipe_that_is_not_text_is_refused(tmp_path):
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecipeError, match="cannot be read"):
+        read_recipe(path)
