@@ -7,7 +7,7 @@ import dataclasses
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import print_json, readable_bytes, table
+from gsx.cli.output import plain, print_json, readable_bytes, table
 
 
 @click.command(short_help="Check every file and every graph.")
@@ -30,7 +30,7 @@ def verify(
     if everything == bool(artifacts):
         raise UsageError("name artifacts to verify, or say `--all`.")
     places = place.all_places() if everything else [place.locate(name) for name in artifacts]
-    results = [audit(found) for found in places]
+    results = [audit(found, store=place) for found in places]
     sound = all(not result.problems for result in results)
     if as_json:
         print_json({"ok": sound, "artifacts": [dataclasses.asdict(r) for r in results]})
@@ -39,7 +39,7 @@ def verify(
             state = "ok" if not result.problems else "DAMAGED"
             click.echo(f"{state:<8} {result.path}  {result.files} files, {result.graphs:,} graphs")
             for problem in result.problems:
-                click.echo(f"         {problem.path} {problem.what}")
+                click.echo(f"         {plain(problem.path)} {plain(problem.what)}")
     if not sound:
         raise click.exceptions.Exit(3)
 
@@ -73,8 +73,8 @@ def gc(
             remove_artifacts(place, [artifact for _, artifact in chosen])
     else:
         found = list(find_garbage(place))
-        for item in found if delete else ():
-            remove_garbage(place, item)
+        if delete:
+            found = [item for item in found if remove_garbage(place, item)]
     freed = sum(item.bytes for item in found)
     if as_json:
         rows = [dataclasses.asdict(item) for item in found]

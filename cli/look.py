@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import ordered, print_json, readable_bytes, table
+from gsx.cli.output import (
+    ordered,
+    plain,
+    plain_lines,
+    print_json,
+    readable_bytes,
+    say,
+    table,
+)
 
 if TYPE_CHECKING:
     from gsx.storage.store import Artifact
@@ -48,12 +56,30 @@ def _slashes(counts: dict[str, int]) -> str:
 @json_option
 def ls(*, store: str | None, kind: str | None, as_json: bool) -> None:
     """List the artifacts of a store."""
+    from gsx.errors import ArtifactError
     from gsx.storage.store import Store
 
-    found = list(Store.at(store).artifacts(kind))
+    place = Store.at(store)
+    found, damaged = [], []
+    for entry in place.entries():
+        if kind in (None, entry[0]):
+            try:
+                found.append(place.peek_at(place.folder(*entry)))
+            except ArtifactError as error:
+                damaged.append({"path": place.folder(*entry).url, "what": str(error)})
     if as_json:
-        print_json({"artifacts": [_row(artifact) for artifact in found]})
-        return
+        print_json({"artifacts": [_row(artifact) for artifact in found], "damaged": damaged})
+    else:
+        _show_listing(found)
+        if not found:
+            say(f"No artifacts in {place.place.url} yet; `gsx prepare` makes one.")
+    for item in damaged:
+        click.echo(plain_lines(f"DAMAGED  {item['what']}"), err=True)
+    if damaged:
+        raise click.exceptions.Exit(3)
+
+
+def _show_listing(found: list[Artifact]) -> None:
     rows = [
         (
             a.manifest.kind,
@@ -121,13 +147,13 @@ def show(
             }
         )
         return
-    click.echo(_headline(found))
+    click.echo(plain_lines(_headline(found)))
     if manifest.kind == "corpus":
-        click.echo(_corpus_text(manifest.summary))
+        click.echo(_corpus_text(found))
     for warning in manifest.warnings:
-        click.echo(f"warning: {warning}")
+        click.echo(f"warning: {plain(warning)}")
     for dropped in manifest.dropped:
-        click.echo(f"left out: {dropped.count:,} {dropped.reason}")
+        click.echo(f"left out: {dropped.count:,} {plain(dropped.reason)}")
 
 
 def _headline(found: Artifact) -> str:
@@ -149,23 +175,31 @@ def _short(value: object) -> str:
     return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _corpus_text(summary: dict[str, Any]) -> str:
-    names = {row["id"]: row["name"] for row in summary["environments"]}
-    rows = [
-        (
-            group["split"],
-            group["env_id"] if group["env_id"] >= 0 else None,
-            names.get(group["env_id"], "hidden"),
-            group["count"],
-            f"{group['min_nodes']}-{group['max_nodes']}",
-            group["nodes"] / max(group["count"], 1),
-            "/".join(map(str, group["labels"])),
-        )
-        for group in summary["groups"]
-    ]
+def _corpus_text(found: Artifact) -> str:
+    from gsx.errors import ArtifactError
+
+    summary = found.manifest.summary
+    try:
+        names = {row["id"]: row["name"] for row in summary["environments"]}
+        rows = [
+            (
+                group["split"],
+                group["env_id"] if group["env_id"] >= 0 else None,
+                names.get(group["env_id"], "hidden"),
+                group["count"],
+                f"{group['min_nodes']}-{group['max_nodes']}",
+                group["nodes"] / max(group["count"], 1),
+                "/".join(map(str, group["labels"])),
+            )
+            for group in summary["groups"]
+        ]
+        odd = [f"{n:,} {name.replace('_', ' ')}" for name, n in summary["oddities"].items() if n]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"the summary of {found.place.url} is not that of a corpus: {error!r}"
+        ) from error
     headers = ("SPLIT", "ENV", "ENVIRONMENT", "GRAPHS", "NODES", "MEAN", "LABELS")
-    odd = [f"{n:,} {name.replace('_', ' ')}" for name, n in summary["oddities"].items() if n]
-    return table(rows, headers) + ("\n" + ", ".join(odd) if odd else "")
+    return table(rows, headers) + ("\n" + plain(", ".join(odd)) if odd else "")
 
 
 @click.command(short_help="Show what an artifact was made from.")
@@ -210,4 +244,5 @@ def diff(left: str, right: str, *, store: str | None, as_json: bool) -> None:
         return
     click.echo("same content" if same else "different content")
     for item in found:
-        click.echo(f"{item.where}\n  - {item.left}\n  + {item.right}")
+        lines = (item.where, f"  - {item.left}", f"  + {item.right}")
+        click.echo("\n".join(map(plain, lines)))

@@ -8,6 +8,7 @@ import click
 
 from gsx import __version__
 from gsx.cli import care, look, make
+from gsx.cli.output import plain_lines
 from gsx.errors import GsxError
 
 
@@ -45,7 +46,7 @@ def main() -> None:
         code = 130
     except GsxError as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        click.echo(f"Error{where}: {error}", err=True)
+        click.echo(plain_lines(f"Error{where}: {error}"), err=True)
         code = error.exit_code
     except BrokenPipeError:
         code = 0

@@ -19,12 +19,28 @@ def print_json(value: object) -> None:
     import msgspec
 
     text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False)
-    click.echo(text)
+    click.echo(text.encode(errors="backslashreplace"))  # file names may hold bytes that are no text
+
+
+def plain(text: str) -> str:
+    """Return ``text`` with everything escaped that could move the cursor or change the terminal.
+
+    Names and warnings may come from an artifact that somebody else made.
+    """
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def plain_lines(text: str) -> str:
+    """Return ``text`` as ``plain`` does, but leave its lines."""
+    return "\n".join(map(plain, text.split("\n")))
 
 
 def say(text: str) -> None:
     """Tell the user something that is not the result."""
-    click.echo(text, err=True)
+    click.echo(plain(text), err=True)
 
 
 def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
@@ -54,7 +70,7 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return str(value)
+    return plain(str(value))
 
 
 def readable_bytes(size: int) -> str:

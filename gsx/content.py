@@ -6,7 +6,7 @@ import numpy as np
 
 from gsx.columns import Column, CorpusInfo
 from gsx.errors import TableError
-from gsx.ragged import Array, Ragged, rows_of
+from gsx.ragged import Array, Ragged, rows_of, texts_of
 from gsx.table import GraphTable
 
 
@@ -36,16 +36,29 @@ def _check_column(table: GraphTable, column: Column) -> None:
     if array.dtype != np.dtype(dtype):
         raise TableError(f"column `{column.name}` has type {array.dtype}; expected {dtype}")
     shape = () if column.width is None else (column.width,)
+    if shape == (0,):
+        raise TableError(
+            f"column `{column.name}` is 0 wide. Where nodes have no features, give each a 1."
+        )
     if array.shape[1:] != shape:
         raise TableError(
             f"column `{column.name}` has rows of shape {array.shape[1:]}; expected {shape}"
         )
+    if isinstance(values, Ragged) and column.dtype == "text":
+        _check_text(values, column)
     if (
         column.vocabulary
         and len(array)
         and not 0 <= array.min() <= array.max() < len(column.vocabulary)
     ):
         raise TableError(f"column `{column.name}` has codes outside its vocabulary")
+
+
+def _check_text(values: Ragged, column: Column) -> None:
+    try:
+        texts_of(values)
+    except UnicodeDecodeError as error:
+        raise TableError(f"column `{column.name}` holds bytes that are not UTF-8 text") from error
 
 
 def _check_finite(table: GraphTable, info: CorpusInfo) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from gsx.columns import SPLITS, Axis, CorpusInfo
+from gsx.errors import UsageError
 from gsx.ragged import Array, Ints, Ragged, rows_of, texts_of
 from gsx.table import GraphTable, Values
 
@@ -51,6 +52,13 @@ class _Attribute:
 def columns_of(info: CorpusInfo, extra: Sequence[str] = ()) -> list[str]:
     """Return the columns that PyG objects of a corpus need, and the ``extra`` ones."""
     names = {column.name for column in info.columns}
+    for column in info.columns:
+        text = column.dtype == "text" and column.axis == "graph"
+        if column.name in extra and column.ragged and not text:
+            raise UsageError(
+                f"column `{column.name}` holds lists, which PyG objects cannot carry; "
+                f'`corpus.table(columns=["{column.name}"])` gives them.'
+            )
     if info.level == "node":
         standard = {"node_feat", "edge_attr", "node_y", "node_label", "node_env_id", "node_split"}
     else:
@@ -63,10 +71,8 @@ def collate(table: GraphTable, *, num_features: int | None = None) -> Batch:
     """Return the graphs as one ``Batch``, equal to ``Batch.from_data_list`` of its graphs."""
     batch = object.__new__(_DATA_BATCH)
     Data.__init__(batch)
-    node_ptr = torch.from_numpy(table.node_ptr)
-    edge_ptr = torch.from_numpy(table.edge_ptr)
-    graph_ptr = torch.arange(len(table) + 1)
-    slices = {"graph": graph_ptr, "node": node_ptr, "edge": edge_ptr}
+    slices = _slices(table)
+    node_ptr, edge_ptr = slices["node"], slices["edge"]
     none = torch.zeros(len(table), dtype=torch.int64)
     values: dict[str, object] = {"edge_index": _edge_index(table, table.node_ptr[:-1])}
     slice_dict: dict[str, Tensor] = {"edge_index": edge_ptr}
@@ -82,7 +88,7 @@ def collate(table: GraphTable, *, num_features: int | None = None) -> Batch:
         values["num_nodes"] = table.total_nodes
         batch._store.__dict__["_num_nodes"] = table.num_nodes.tolist()
     values["batch"] = torch.from_numpy(rows_of(table.node_ptr))
-    values["ptr"] = node_ptr
+    values["ptr"] = node_ptr.clone()
     batch._store._mapping.update(values)
     batch.__dict__.update(_num_graphs=len(table), _slice_dict=slice_dict, _inc_dict=inc_dict)
     return batch
@@ -111,14 +117,20 @@ class CorpusDataset(InMemoryDataset):  # type: ignore[misc]
     def __init__(self, table: GraphTable, info: CorpusInfo) -> None:
         super().__init__()
         self.info = info
-        local = np.zeros(len(table), dtype=np.int64)
-        data = Data(edge_index=_edge_index(table, local))
-        node_ptr, edge_ptr = torch.from_numpy(table.node_ptr), torch.from_numpy(table.edge_ptr)
-        by_axis = {"graph": torch.arange(len(table) + 1), "node": node_ptr, "edge": edge_ptr}
-        slices = {"edge_index": edge_ptr}
+        if len(table) == 1:  # PyG hands out the data of a single graph as it is, uncut
+            self.data = data_list(table, num_features=info.num_features)[0]
+            return
+        data = Data(edge_index=_edge_index(table, np.zeros(len(table), dtype=np.int64)))
+        by_axis = _slices(table)
+        slices = {"edge_index": by_axis["edge"]}
         for attribute in _attributes(table, info.num_features):
             data[attribute.name] = attribute.value
             slices[attribute.name] = by_axis[attribute.axis]
+        if "node_feat_index" in table.node:
+            # PyG cannot cut sparse tensors; its own datasets, too, hold one per graph.
+            features = table.select(["node_feat_index", "node_feat_value"])
+            data.x = [one.x for one in data_list(features, num_features=info.num_features)]
+            slices["x"] = by_axis["graph"]
         if "x" not in data:
             data.num_nodes = table.num_nodes.tolist()
             slices["num_nodes"] = by_axis["graph"]
@@ -130,12 +142,24 @@ class CorpusDataset(InMemoryDataset):  # type: ignore[misc]
         return len(self.info.outputs)
 
 
+def _slices(table: GraphTable) -> dict[Axis, Tensor]:
+    """Return pointers to the graphs along each axis, in memory of their own."""
+    return {
+        "graph": torch.arange(len(table) + 1),
+        "node": torch.from_numpy(table.node_ptr.copy()),
+        "edge": torch.from_numpy(table.edge_ptr.copy()),
+    }
+
+
 def _attributes(table: GraphTable, num_features: int | None) -> Iterator[_Attribute]:
     axes: tuple[Axis, ...] = ("node", "edge", "graph")
+    of_nodes = {_name(name) for name in table.node}
     for axis in axes:
         for name, values in table.columns(axis).items():
             if name in ("edge_src", "edge_dst", "node_feat_value"):
                 continue
+            if axis == "graph" and _name(name) in of_nodes:
+                continue  # where nodes have environments of their own, `env_id` is theirs
             if name == "node_feat_index":
                 yield _Attribute("x", axis, _sparse(table, num_features))
             elif name == "node_split" and isinstance(values, np.ndarray):
@@ -154,7 +178,7 @@ def _name(column: str) -> str:
 
 
 def _tensor(values: Values) -> Tensor:
-    """Return numbers as torch wants them: whole numbers as int64, memory of the tensor's own."""
+    """Return numbers as torch wants them: whole numbers as int64, never in memory of a file."""
     if isinstance(values, Ragged):
         raise TypeError("a list column has no tensor")
     if values.dtype.kind in "iu" and values.dtype != np.int64:
@@ -182,6 +206,7 @@ def _sparse(table: GraphTable, num_features: int | None) -> Tensor:
             torch.from_numpy(index.values.astype(np.int64)),
             torch.from_numpy(value.copy()),
             size=(len(index), width),
+            check_invariants=True,
         )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from gsx.columns import SPLITS
 from gsx.content import check_content
-from gsx.errors import GsxError
+from gsx.errors import GsxError, TableError
 from gsx.storage.corpus import Corpus
-from gsx.storage.corpus_writer import Format
+from gsx.storage.corpus_writer import FOLDERS
 from gsx.storage.place import Place
-from gsx.storage.store import Artifact
+from gsx.storage.store import Artifact, Store
 from gsx.storage.trust import trust
-from gsx.storage.verify import Problem, find_problems, read_manifest
+from gsx.storage.verify import Problem, find_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +30,20 @@ class Audit:
     problems: tuple[Problem, ...]
 
 
-def audit(place: Place) -> Audit:
-    """Check everything that can be checked about the artifact at ``place``."""
+def audit(place: Place, *, store: Store | None = None) -> Audit:
+    """Check everything that can be checked about the artifact at ``place``.
+
+    An artifact of ``store`` must also lie under its own name there.
+    """
     try:
-        manifest = read_manifest(place)
+        artifact = (store or Store(place)).peek_at(place)
+        problems = find_problems(place, artifact.manifest)
     except GsxError as error:
         return Audit(place.url, "?", "?", 0, 0, (Problem("manifest.json", str(error)),))
-    problems = find_problems(place, manifest)
+    manifest = artifact.manifest
     graphs = 0
     if manifest.kind == "corpus" and not problems:
-        graphs, problems = _audit_graphs(Artifact(place, manifest))
+        graphs, problems = _audit_graphs(artifact)
     if not problems and place.local is not None:
         trust(place.local, manifest)
     return Audit(
@@ -45,23 +52,54 @@ def audit(place: Place) -> Audit:
 
 
 def _audit_graphs(artifact: Artifact) -> tuple[int, list[Problem]]:
+    """Return how many graphs were read, and what is wrong with them."""
+    manifest = artifact.manifest
+    held = {path.split("/")[0] for path, entry in manifest.files.items() if entry.rows is not None}
+    forms = [form for form, folder in FOLDERS.items() if folder in held]
+    if not forms:
+        return 0, [Problem("data", "holds no shards, and so does `zarr`")]
     graphs = 0
-    forms: tuple[Format, ...] = ("parquet", "zarr")
-    stored = {path.split("/")[0] for path in artifact.manifest.files}
-    for form, folder in zip(forms, ("data", "zarr"), strict=True):
-        if folder not in stored:
-            continue
-        counts: dict[str, int] = {}
+    corpora = []
+    for form in forms:
         try:
             corpus = Corpus(artifact, format=form)
-            for split in corpus.splits:
-                for part in corpus.iter_tables(split=split):
-                    check_content(part, corpus.info)
-                    counts[split] = counts.get(split, 0) + len(part)
+            counts = _check_graphs(corpus)
         except GsxError as error:
-            return graphs, [Problem(folder, f"holds graphs that break the rules: {error}")]
+            return graphs, [Problem(FOLDERS[form], f"holds graphs that break the rules: {error}")]
         graphs += sum(counts.values())
-        if counts != dict(artifact.manifest.counts):
-            what = f"holds {counts} graphs; the manifest says {artifact.manifest.counts}"
-            return graphs, [Problem(folder, what)]
+        if counts != manifest.counts:
+            what = f"holds {counts} graphs; the manifest says {manifest.counts}"
+            return graphs, [Problem(FOLDERS[form], what)]
+        corpora.append(corpus)
+    if len(corpora) == 2 and not _same_graphs(*corpora):
+        return graphs, [Problem("zarr", "holds other graphs than `data`")]
     return graphs, []
+
+
+def _check_graphs(corpus: Corpus) -> dict[str, int]:
+    """Check every graph against the rules and return how many each split has."""
+    counts: dict[str, int] = {}
+    ids = [np.zeros(0, dtype=np.int64)]
+    shards = corpus.shards
+    for part in corpus.groups():
+        table = check_content(corpus.read_group(part, None), corpus.info)
+        shard = shards[part[0]]
+        if shard.split not in SPLITS:
+            raise TableError(f"`{shard.split}` is not the name of a split")
+        strangers = np.flatnonzero(table.dense("graph", "split") != SPLITS.index(shard.split))
+        if len(strangers):
+            what = f"a shard of `{shard.split}` holds a graph of another split"
+            raise TableError(f"{table.describe(int(strangers[0]))}: {what}")
+        counts[shard.split] = counts.get(shard.split, 0) + len(table)
+        ids.append(table.dense("graph", "graph_id"))
+    known, times = np.unique(np.concatenate(ids), return_counts=True)
+    if (times > 1).any():
+        raise TableError(f"graph_id {int(known[np.argmax(times > 1)])} is there more than once")
+    return counts
+
+
+def _same_graphs(left: Corpus, right: Corpus) -> bool:
+    return left.shards == right.shards and all(
+        left.read_shard(number).equals(right.read_shard(number))
+        for number in range(len(left.shards))
+    )

@@ -6,13 +6,13 @@ import os
 import shutil
 from pathlib import Path
 
-from gsx.errors import StoreError
+from gsx.errors import ArtifactError, StoreError
 from gsx.storage.disk import explained, flush_directory, flush_file, remove_tree
 from gsx.storage.manifest import MANIFEST, RUN_RECORD
 from gsx.storage.place import Place
 from gsx.storage.store import Artifact
 from gsx.storage.trust import trust
-from gsx.storage.verify import find_problems, read_manifest, refuse
+from gsx.storage.verify import find_problems, quick_problems, read_manifest, refuse
 
 
 def copy_artifact(artifact: Artifact, target: Path) -> Path:
@@ -20,29 +20,43 @@ def copy_artifact(artifact: Artifact, target: Path) -> Path:
 
     A target that already holds the same content is left as it is.
     """
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise StoreError(f"{target} is not a directory. Name another with `--out DIR`.")
-    if target.is_dir() and any(target.iterdir()):
-        if _holds(target, artifact):
-            return target
-        raise StoreError(
-            f"{target} is not empty; nothing was written. Name an empty or new directory with "
-            "`--out DIR`."
-        )
     with explained(str(target), lost="Nothing was written there."):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            _copy_files(artifact, draft)
-            refuse(Place.at(draft), find_problems(Place.at(draft), artifact.manifest))
-            if target.is_dir():
-                target.rmdir()
-            draft.rename(target)
-        finally:
-            remove_tree(draft)
-        flush_directory(target.parent)
+        if target.is_dir() and not target.is_symlink() and any(target.iterdir()):
+            if _holds(target, artifact):
+                return target
+            raise StoreError(
+                f"{target} is not empty; nothing was written. Name an empty or new directory with "
+                "`--out DIR`."
+            )
+        _require_directory(target)
+        refuse(artifact.place, quick_problems(artifact.place, artifact.manifest))
+        _copy(artifact, Path(os.path.abspath(target)))  # noqa: PTH100  (a link must stay one)
     trust(target, artifact.manifest)
     return target
+
+
+def _require_directory(target: Path) -> None:
+    """Refuse a target that is something else than a directory, or lies in something else."""
+    if target.is_symlink():
+        raise StoreError(f"{target} is a link. Name a directory with `--out DIR`.")
+    existing = next(path for path in (target, *target.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise StoreError(f"{existing} is not a directory. Name another with `--out DIR`.")
+
+
+def _copy(artifact: Artifact, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        remove_tree(draft)
+        _copy_files(artifact, draft)
+        refuse(artifact.place, find_problems(Place.at(draft), artifact.manifest))
+        if target.is_dir():
+            target.rmdir()
+        draft.rename(target)
+    finally:
+        remove_tree(draft)
+    flush_directory(target.parent)
 
 
 def _copy_files(artifact: Artifact, draft: Path) -> None:
@@ -59,7 +73,8 @@ def _copy_files(artifact: Artifact, draft: Path) -> None:
 
 def _holds(target: Path, artifact: Artifact) -> bool:
     place = Place.at(target)
-    if not (target / MANIFEST).is_file():
+    try:
+        manifest = read_manifest(place)
+    except ArtifactError:
         return False
-    manifest = read_manifest(place)
     return manifest.digest == artifact.manifest.digest and not find_problems(place, manifest)

@@ -159,6 +159,7 @@ class Corpus(Sequence["Data"]):
         """Return graphs as an object usable wherever a PyG ``InMemoryDataset`` is."""
         from gsx.pyg import CorpusDataset, columns_of
 
+        self.check_columns(columns)
         names = columns_of(self.info, columns)
         return CorpusDataset(self.table(split=split, env=env, columns=names), self.info)
 
@@ -224,12 +225,9 @@ class Corpus(Sequence["Data"]):
         if names is not None:
             codes = [self.info.column("split").vocabulary.index(name) for name in names]
             keep &= np.isin(table.dense("graph", "split"), codes)
-        if env is not None:
-            wanted = [env] if isinstance(env, int) else list(env)
-            known = [environment.id for environment in self.info.environments]
-            if not set(wanted) <= {*known, -1}:
-                raise UsageError(f"no environment {wanted} in this corpus; it has {known}")
-            keep &= np.isin(table.dense("graph", "env_id"), wanted)
+        ids = self.check_envs(env)
+        if ids is not None:
+            keep &= np.isin(table.dense("graph", "env_id"), ids)
         return np.flatnonzero(keep)
 
     def check_splits(self, split: str | Sequence[str] | None) -> list[str] | None:
@@ -241,6 +239,17 @@ class Corpus(Sequence["Data"]):
             if name not in self.splits:
                 raise UsageError(f"no split `{name}` in this corpus. {nearest(name, self.splits)}")
         return names
+
+    def check_envs(self, env: int | Sequence[int] | None) -> list[int] | None:
+        """Return ids of environments as a list; one the corpus lacks is an error."""
+        if env is None:
+            return None
+        ids: list[int] = np.atleast_1d(np.asarray(env)).tolist()
+        known = [environment.id for environment in self.info.environments]
+        for id_ in ids:
+            if id_ not in (*known, -1):
+                raise UsageError(f"no environment {id_} in this corpus; it has {known}")
+        return ids
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Refuse a column the corpus lacks, with a guess."""

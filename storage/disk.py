@@ -13,6 +13,7 @@ from gsx.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_UNFIT = {errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.ESTALE}
 
 
 def flush_file(path: Path) -> None:
@@ -42,17 +43,25 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def regular_files(root: Path) -> Iterator[Path]:
     """Yield every entry under ``root`` that is not a real directory, links included, in order."""
-    for entry in sorted(root.iterdir()):
-        if entry.is_dir() and not entry.is_symlink():
-            yield from regular_files(entry)
-        else:
-            yield entry
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        below = []
+        for entry in sorted(folder.iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                below.append(entry)
+            else:
+                yield entry
+        waiting += reversed(below)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all it holds; links are removed, not followed."""
-    if path.exists():
-        shutil.rmtree(path)
+    """Remove a directory and all it holds, or a file; links are removed, not followed."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    while path.is_dir():
+        with contextlib.suppress(FileNotFoundError):  # another process removes it as well
+            shutil.rmtree(path)
 
 
 @contextlib.contextmanager
@@ -71,6 +80,11 @@ def explained(place: str, *, lost: str) -> Iterator[None]:
             raise StoreError(
                 f"cannot write to {place}: {os.strerror(code)}. {lost}\n"
                 "Choose another place with `--store DIR`, or ask for write access."
+            ) from error
+        if code in _UNFIT:
+            raise StoreError(
+                f"cannot write to {place}: {os.strerror(code)} ({error.filename}). {lost}\n"
+                "Choose another place with `--store DIR`."
             ) from error
         raise
 

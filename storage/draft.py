@@ -1,13 +1,13 @@
 """A draft: the place where an artifact grows, unit by unit, until it is published.
 
 Layout: ``content/`` becomes the artifact; ``progress/`` holds one record per finished unit, written
-after the unit itself; ``scratch/`` holds what is being written. A crash leaves a draft from which
-the next run keeps every unit whose files still match its record.
+after the unit itself; ``scratch/`` holds what is being written; ``source`` names the code at work.
+A crash leaves a draft. The next run sets its records aside in ``earlier/`` and takes back each unit
+that it asks for, if the files still match the record; what nobody asks for is not published.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,15 +50,39 @@ class Draft:
         """The directory that is renamed into place."""
         return self.root / "content"
 
-    def prepare(self) -> None:
-        """Create the folders and clear what a crash left half-written."""
+    def prepare(self, source: str = "") -> bool:
+        """Create the folders, clear what a crash left half-written and set earlier units aside.
+
+        ``source`` names the code that fills the draft. Units made by other code are thrown away:
+        two versions never mix in one artifact. Returns whether that happened.
+        """
+        mark = self.root / "source"
+        other = self.root.exists() and (not mark.is_file() or mark.read_bytes() != source.encode())
+        lost = other and bool(self._records("progress") + self._records("earlier"))
+        if other:
+            remove_tree(self.root)
         remove_tree(self.root / "scratch")
-        for name in ("content", "progress", "scratch"):
+        for name in ("content", "progress", "earlier", "scratch"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
-        known = {path for unit in self.units() for path in unit.files}
+        write_atomically(mark, source.encode())
+        for record in self._records("progress"):
+            record.replace(self.root / "earlier" / record.name)
+        self._sweep("earlier")
+        return lost
+
+    def seal(self) -> dict[str, FileEntry]:
+        """Remove all that is not a unit of this run and return the files that stay, by path."""
+        self._sweep("progress")
+        return {path: entry for unit in self.units() for path, entry in unit.files.items()}
+
+    def _sweep(self, folder: str) -> None:
+        known = {path for unit in self._read_records(folder) for path in unit.files}
         for path in list(regular_files(self.content)):
             if path.relative_to(self.content).as_posix() not in known:
                 path.unlink()
+        for path in sorted(self.content.rglob("*"), reverse=True):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
 
     def write(
         self,
@@ -75,12 +99,12 @@ class Draft:
         found = self.finished(name)
         if found is not None:
             return found
-        scratch = self.root / "scratch" / f"{name.replace('/', '-')}.{os.getpid()}"
+        scratch = self.root / "scratch" / f"{_short(name)}.{os.getpid()}"
         target = self.content / name
         facts = write(scratch) or {}
         files = self._measure(scratch, name, rows)
         target.parent.mkdir(parents=True, exist_ok=True)
-        remove_tree(target) if target.is_dir() else target.unlink(missing_ok=True)
+        remove_tree(target)
         scratch.rename(target)
         flush_directory(target.parent)
         unit = Unit(name=name, files=files, facts=facts)
@@ -97,39 +121,58 @@ class Draft:
 
     def finished(self, name: str) -> Unit | None:
         """Return the unit if it was finished before and its files still have the same bytes."""
-        unit = self._read_record(self._record(name))
+        record = self._record(name)
+        earlier = self.root / "earlier" / record.name
+        unit = self._read_record(record) or self._read_record(earlier)
         if unit is None:
             return None
-        with contextlib.suppress(FileNotFoundError):
-            if all(
-                (self.content / path).stat().st_size == entry.size
-                and sha256_file(self.content / path) == entry.sha256
-                for path, entry in unit.files.items()
-            ):
-                return unit
-        self._record(name).unlink(missing_ok=True)
+        if unit.name == name and all(self._unchanged(*item) for item in unit.files.items()):
+            if not record.exists():
+                earlier.replace(record)
+            return unit
+        for path in (record, earlier):
+            path.unlink(missing_ok=True)
         return None
 
     def units(self) -> list[Unit]:
-        """Return every unit with a record, in the order of their names."""
-        found = (self._read_record(path) for path in (self.root / "progress").glob("*.json"))
-        return sorted((unit for unit in found if unit is not None), key=lambda unit: unit.name)
+        """Return every unit that this run wrote or took back, in the order of their names."""
+        return sorted(self._read_records("progress"), key=lambda unit: unit.name)
+
+    def _unchanged(self, path: str, entry: FileEntry) -> bool:
+        file = self.content / path
+        plain = file.is_file() and not file.is_symlink()
+        return plain and file.stat().st_size == entry.size and sha256_file(file) == entry.sha256
 
     def _record(self, name: str) -> Path:
-        return self.root / "progress" / f"{sha256_bytes(name.encode())[:32]}.json"
+        return self.root / "progress" / f"{_short(name)}.json"
+
+    def _records(self, folder: str) -> list[Path]:
+        return sorted((self.root / folder).glob("*.json"))
+
+    def _read_records(self, folder: str) -> list[Unit]:
+        found = (self._read_record(path) for path in self._records(folder))
+        return [unit for unit in found if unit is not None]
 
     def _read_record(self, path: Path) -> Unit | None:
+        """Return what a record says; None when there is none or it was tampered with."""
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Unit)
-        except (FileNotFoundError, msgspec.DecodeError, msgspec.ValidationError):
+            unit = msgspec.json.decode(path.read_bytes(), type=Unit)
+            for name in unit.files:
+                check_path(name, str(path))
+        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, ArtifactError):
             return None
+        return unit
 
     def _measure(self, scratch: Path, name: str, rows: int | None) -> dict[str, FileEntry]:
-        paths = list(regular_files(scratch)) if scratch.is_dir() else [scratch]
-        if not paths:
+        folder = scratch.is_dir() and not scratch.is_symlink()
+        paths = list(regular_files(scratch)) if folder else [scratch]
+        if not paths or not scratch.exists():
             raise ArtifactError(f"unit {name} was written without any file")
         files = {}
         for path in paths:
+            if path.is_symlink() or not path.is_file():
+                inside = "" if path == scratch else f"/{path.relative_to(scratch).as_posix()}"
+                raise ArtifactError(f"{name}{inside} is not a plain file; links cannot be stored")
             flush_file(path)
             inside = path.relative_to(scratch).as_posix()
             full = name if path == scratch else check_path(f"{name}/{inside}", "this stage")
@@ -139,3 +182,8 @@ class Draft:
                 rows=rows if path == scratch or inside == "zarr.json" else None,
             )
         return files
+
+
+def _short(name: str) -> str:
+    """Return a file name for a unit; a path may be too long for one."""
+    return sha256_bytes(name.encode())[:32]

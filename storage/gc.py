@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,13 @@ from gsx.storage.disk import explained, regular_files, remove_tree
 from gsx.storage.hotcache import cached_digests, hot_folder
 from gsx.storage.lineage import descendants
 from gsx.storage.manifest import MANIFEST
-from gsx.storage.place import Place
+from gsx.storage.place import Place, reachable
+from gsx.storage.publish import draft_folder, lock_of
 from gsx.storage.store import Artifact, Store
+
+DRAFT = "abandoned draft"
+SUPERSEDED = "superseded generation"
+CACHE = "cache of a corpus not here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,42 +35,61 @@ class Garbage:
 
 def find_garbage(store: Store) -> Iterator[Garbage]:
     """Yield drafts nobody is working on, superseded generations, and caches without a corpus."""
-    root = store.place.local
-    if root is None:
+    for path in sorted(draft_folder(store).glob("*")):
+        if _free(lock_of(path)):
+            yield Garbage(DRAFT, str(path), _bytes(path))
+    if store.place.local is None:
         return
-    for folder in (".drafts", ".trash"):
-        what = "abandoned draft" if folder == ".drafts" else "half-removed artifact"
-        for path in sorted((root / folder).glob("*")):
-            if not _busy(root, path.name):
-                yield Garbage(what, str(path), _bytes(path))
-    latest: dict[tuple[str, str], int] = {}
-    for kind, name, generation in store.entries():
-        if (kind, name) in latest:
-            old = Path(store.folder(kind, name, latest[kind, name]).root)
-            yield Garbage("superseded generation", str(old), _bytes(old))
-        latest[kind, name] = generation
-    digests = {artifact.manifest.digest for artifact in store.artifacts()}
-    for digest in cached_digests():
-        if digest not in digests:
-            yield Garbage("cache of a corpus not here", str(hot_folder(digest)),
-                          _bytes(hot_folder(digest)))  # fmt: skip
+    for path in sorted((store.place.local / ".trash").glob("*")):
+        yield Garbage("half-removed artifact", str(path), _bytes(path))
+    artifacts = list(store.artifacts())
+    yield from _superseded(artifacts)
+    digests = {artifact.manifest.digest for artifact in artifacts}
+    for name in cached_digests():
+        folder = hot_folder(name)
+        if name not in digests and _free(_lock_of_cache(folder)):
+            yield Garbage(CACHE, str(folder), _bytes(folder))
 
 
-def remove_garbage(store: Store, garbage: Garbage) -> None:
-    """Remove one thing that ``find_garbage`` found."""
-    with explained(garbage.path, lost="Some garbage may be left."):
-        path = Path(garbage.path)
-        if garbage.what == "superseded generation":
+def _superseded(artifacts: Sequence[Artifact]) -> Iterator[Garbage]:
+    """Yield generations that have a newer one, unless something was made from just this content."""
+    needed = {parent.digest for artifact in artifacts for parent in artifact.manifest.parents}
+    newest = {(a.manifest.kind, a.key): a.manifest.digest for a in artifacts}
+    last = {(a.manifest.kind, a.key): a.generation for a in artifacts}
+    for artifact in artifacts:
+        name, digest = (artifact.manifest.kind, artifact.key), artifact.manifest.digest
+        if artifact.generation != last[name] and (digest not in needed or digest == newest[name]):
+            path = Path(artifact.place.root)
+            yield Garbage(SUPERSEDED, str(path), _bytes(path))
+
+
+def remove_garbage(store: Store, garbage: Garbage) -> bool:
+    """Remove one thing that ``find_garbage`` found; False when somebody uses it again."""
+    path = Path(garbage.path)
+    lock = None
+    if garbage.what == DRAFT:
+        lock = lock_of(path)
+    elif garbage.what == CACHE:
+        lock = _lock_of_cache(path)
+    with explained(garbage.path, lost="Some garbage may be left."), _held(lock) as mine:
+        if not mine:
+            return False
+        if garbage.what == SUPERSEDED:
             _remove_artifact(store, path)
         else:
             remove_tree(path)
+    return True
 
 
 def list_artifacts(
     store: Store, names: Sequence[str], *, with_descendants: bool
 ) -> list[tuple[Garbage, Artifact]]:
-    """Return artifacts to remove; one that others were made from only together with them."""
-    chosen = {artifact.place.url: artifact for artifact in map(store.resolve, names)}
+    """Return artifacts to remove; one that others were made from only together with them.
+
+    Each comes after all it was made from.
+    """
+    places = [store.locate(name) for name in names]
+    chosen = {place.url: store.peek_at(place) for place in places}
     for artifact in list(chosen.values()):
         for other in descendants(store, artifact):
             if other.place.url not in chosen and not with_descendants:
@@ -73,7 +98,8 @@ def list_artifacts(
                     f"{other.manifest.kind} {other.key[:12]} was made from. "
                     "Add `--with-descendants` to remove both."
                 )
-            chosen[other.place.url] = other
+            chosen.pop(other.place.url, None)
+            chosen[other.place.url] = other  # at the end: after all it was made from
     return [
         (Garbage(f"{a.manifest.kind} {a.key[:12]}", a.place.url, a.manifest.size), a)
         for a in chosen.values()
@@ -81,11 +107,11 @@ def list_artifacts(
 
 
 def remove_artifacts(store: Store, chosen: Sequence[Artifact]) -> None:
-    """Remove artifacts, each in one step."""
-    for artifact in chosen:
+    """Remove artifacts, each in one step, from the last to the first."""
+    for artifact in reversed(chosen):
         with explained(artifact.place.url, lost="What could be removed is gone."):
             if artifact.place.local is None:
-                _remove_remote(artifact.place)
+                _remove_remote(store, artifact.place)
             else:
                 _remove_artifact(store, artifact.place.local)
 
@@ -102,23 +128,44 @@ def _remove_artifact(store: Store, path: Path) -> None:
     remove_tree(target)
 
 
-def _remove_remote(place: Place) -> None:
+def _remove_remote(store: Store, place: Place) -> None:
     """Remove the manifest first: without it there is no artifact."""
-    place.fs.rm_file(place.path(MANIFEST))
-    place.fs.rm(place.root, recursive=True)
+    if place.fs != store.place.fs or not place.root.startswith(f"{store.place.root}/"):
+        raise StoreError(f"{place.url} does not lie in the store {store.place.url}; not removed.")
+    with reachable(place):
+        place.fs.rm_file(place.path(MANIFEST))
+        place.fs.rm(place.root, recursive=True)
 
 
-def _busy(root: Path, key: str) -> bool:
-    lock = FileLock(root / ".locks" / f"{key}.lock")
-    if not (root / ".locks").is_dir():
-        return False
+def _lock_of_cache(folder: Path) -> Path:
+    """Return the lock of a hot cache, or of the hidden draft of one."""
+    digest = folder.name.removeprefix(".").split(".")[0]
+    return folder.with_name(f"{digest}.lock")
+
+
+def _free(lock: Path) -> bool:
+    with _held(lock) as mine:
+        return mine
+
+
+@contextlib.contextmanager
+def _held(lock: Path | None) -> Iterator[bool]:
+    """Hold a lock for a moment; False when somebody else has it or it cannot be had."""
+    if lock is None or not lock.exists():
+        yield True
+        return
+    held = FileLock(lock)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    lock.release()
-    return False
+        held.acquire(timeout=0)
+    except (Timeout, OSError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        held.release()
 
 
 def _bytes(path: Path) -> int:
-    return sum(file.lstat().st_size for file in regular_files(path))
+    files = regular_files(path) if path.is_dir() and not path.is_symlink() else [path]
+    return sum(file.lstat().st_size for file in files)

@@ -25,24 +25,32 @@ class Ancestor:
 
 
 def lineage(store: Store, artifact: Artifact) -> Iterator[Ancestor]:
-    """Yield ``artifact`` and its ancestors, parents right after their child."""
+    """Yield ``artifact`` and its ancestors, parents right after their child.
+
+    Ancestors of an artifact that was met before are not listed again.
+    """
     manifest = artifact.manifest
     yield Ancestor(0, "", manifest.kind, manifest.key, manifest.stage, same_content=True)
-    for parent in manifest.parents:
-        yield from _up(store, parent, 1)
+    met = {(manifest.key, manifest.digest)}
+    waiting = [(1, parent) for parent in reversed(manifest.parents)]
+    while waiting:
+        depth, parent = waiting.pop()
+        found = store.peek(parent.kind, parent.key, parent.digest)
+        yield _ancestor(depth, parent, found)
+        if found is not None and (found.key, found.manifest.digest) not in met:
+            met.add((found.key, found.manifest.digest))
+            waiting += [(depth + 1, older) for older in reversed(found.manifest.parents)]
 
 
-def _up(store: Store, parent: Parent, depth: int) -> Iterator[Ancestor]:
-    found = store.peek(parent.kind, parent.key, parent.digest)
-    if found is None:
-        yield Ancestor(depth, parent.role, parent.kind, parent.key, None, same_content=False)
-        return
-    same = found.manifest.digest == parent.digest
-    yield Ancestor(
-        depth, parent.role, parent.kind, parent.key, found.manifest.stage, same_content=same
+def _ancestor(depth: int, parent: Parent, found: Artifact | None) -> Ancestor:
+    return Ancestor(
+        depth,
+        parent.role,
+        parent.kind,
+        parent.key,
+        stage=None if found is None else found.manifest.stage,
+        same_content=found is not None and found.manifest.digest == parent.digest,
     )
-    for grandparent in found.manifest.parents:
-        yield from _up(store, grandparent, depth + 1)
 
 
 def descendants(store: Store, artifact: Artifact) -> list[Artifact]:

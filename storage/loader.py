@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from gsx.errors import UsageError
 from gsx.pyg import collate, columns_of
 from gsx.ragged import Ints
 from gsx.seeds import rng
+from gsx.storage.hotcache import GraphRows
 from gsx.table import GraphTable, concat
 
 if TYPE_CHECKING:
@@ -25,8 +27,11 @@ WINDOW_BATCHES = 16
 """Batches gathered at once when order is not that of the cache."""
 SHUFFLE_GROUPS = 4
 """Row groups mixed with each other when shards are streamed in random order."""
-READ_AHEAD = 2
-"""Row groups read while a batch is in use."""
+READ_AHEAD = 1
+"""Row groups read, or windows gathered, while a batch is in use."""
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
 
 
 @dataclass
@@ -55,6 +60,8 @@ class Loader:
         if self.cache not in ("auto", "always", "never"):
             raise UsageError(f"cache must be `auto`, `always` or `never`; got {self.cache!r}")
         self.corpus.check_splits(self.split)
+        self.corpus.check_envs(self.env)
+        self._names()
 
     def __len__(self) -> int:
         """Batches of one epoch."""
@@ -103,8 +110,10 @@ class Loader:
                 yield chosen.slice(start, min(start + self.batch_size, int(rows[-1]) + 1))
             return
         step = self.batch_size * WINDOW_BATCHES
-        for first in range(0, len(rows), step):
-            window = chosen.take(rows[first : first + step])
+        windows = (rows[first : first + step] for first in range(0, len(rows), step))
+        packed = GraphRows(chosen)
+        for gathered in _ahead(packed.gather, windows):
+            window = packed.unpack(gathered)
             for start in range(0, len(window), self.batch_size):
                 yield window.slice(start, start + self.batch_size)
 
@@ -114,7 +123,7 @@ class Loader:
             rng(self.seed, "loader", "groups", epoch).shuffle(parts)
         names = self._names()
         read = [*names, "env_id"] if self.env is not None else names
-        tables = self._read_ahead(parts, read)
+        tables = _ahead(partial(self.corpus.read_group, columns=read), parts)
         if self.env is not None:
             tables = (t.take(self.corpus.select_rows(t, None, self.env)).select(names)
                       for t in tables)  # fmt: skip
@@ -122,21 +131,21 @@ class Loader:
             tables = _mixed(tables, self.seed, epoch)
         return _rebatch(tables, self.batch_size)
 
-    def _read_ahead(
-        self, parts: Sequence[tuple[int, int]], names: Sequence[str]
-    ) -> Iterator[GraphTable]:
-        waiting: deque[Future[GraphTable]] = deque()
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            try:
-                for part in parts:
-                    waiting.append(pool.submit(self.corpus.read_group, part, names))
-                    if len(waiting) > READ_AHEAD:
-                        yield waiting.popleft().result()
-                while waiting:
+
+def _ahead(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> Iterator[_Result]:
+    """Yield the results of ``work`` in order, made by a thread that is a few parts ahead."""
+    waiting: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            for part in parts:
+                waiting.append(pool.submit(work, part))
+                if len(waiting) > READ_AHEAD:
                     yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def _rebatch(tables: Iterator[GraphTable], size: int) -> Iterator[GraphTable]:

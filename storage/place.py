@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -9,7 +11,8 @@ from typing import Any, BinaryIO, cast
 import fsspec
 from fsspec.core import url_to_fs
 
-from gsx.errors import ArtifactError, StoreError
+from gsx.errors import ArtifactError, GsxError, StoreError
+from gsx.storage.disk import regular_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Place:
         text = str(url)
         if "://" not in text:
             path = Path(text).expanduser()
-            return cls(url=text, fs=fsspec.filesystem("file"), root=str(path.absolute()))
+            return cls(url=str(path), fs=fsspec.filesystem("file"), root=str(path.absolute()))
         try:
             fs, root = url_to_fs(text)
         except (ImportError, ValueError) as error:
@@ -56,7 +59,7 @@ class Place:
 
     def read_bytes(self, name: str, *, limit: int) -> bytes:
         """Return the whole content of a small file; a larger one than ``limit`` is refused."""
-        with self.open(name) as stream:
+        with reachable(self), self.open(name) as stream:
             data = stream.read(limit + 1)
         if len(data) > limit:
             raise ArtifactError(f"{self.url}/{name} is larger than {limit} bytes; refused.")
@@ -64,14 +67,16 @@ class Place:
 
     def exists(self, name: str) -> bool:
         """Say whether a file or directory is there."""
-        return bool(self.fs.exists(self.path(name)))
+        with reachable(self):
+            return bool(self.fs.exists(self.path(name)))
 
     def sizes(self) -> dict[str, int]:
         """Return the size of every file below, by path; links are listed with size -1."""
         if self.local is not None:
             return _local_sizes(self.local)
-        self.fs.invalidate_cache()
-        found: dict[str, Any] = self.fs.find(self.root, detail=True)
+        with reachable(self):
+            self.fs.invalidate_cache()
+            found: dict[str, Any] = self.fs.find(self.root, detail=True)
         prefix = self.root + "/"
         return {
             path.removeprefix(prefix): int(entry["size"])
@@ -80,9 +85,26 @@ class Place:
         }
 
 
-def _local_sizes(root: Path) -> dict[str, int]:
-    from gsx.storage.disk import regular_files
+@contextlib.contextmanager
+def reachable(place: Place) -> Iterator[None]:
+    """Turn what a remote file system raises into a StoreError; a missing file stays one.
 
+    Every fsspec backend raises what its own libraries raise, so anything may come.
+    """
+    try:
+        yield
+    except (GsxError, FileNotFoundError):
+        raise
+    except Exception as error:
+        if place.local is not None:
+            raise
+        raise StoreError(
+            f"cannot use {place.url}: {type(error).__name__}: {error}\n"
+            "Check the URL, the network and the credentials in your environment."
+        ) from error
+
+
+def _local_sizes(root: Path) -> dict[str, int]:
     sizes = {}
     for path in regular_files(root):
         plain = path.is_file() and not path.is_symlink()

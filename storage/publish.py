@@ -8,8 +8,10 @@ manifest, put with create-only semantics, is the commit point.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +19,13 @@ from filelock import FileLock, Timeout
 
 from gsx.errors import ArtifactError, StoreError
 from gsx.storage.digest import artifact_key, readable_json, sha256_bytes
-from gsx.storage.disk import explained, flush_directory, remove_tree, write_atomically
+from gsx.storage.disk import (
+    explained,
+    flush_directory,
+    regular_files,
+    remove_tree,
+    write_atomically,
+)
 from gsx.storage.draft import Draft
 from gsx.storage.manifest import (
     MANIFEST,
@@ -29,7 +37,8 @@ from gsx.storage.manifest import (
     digest_of,
     encode_manifest,
 )
-from gsx.storage.remote import upload
+from gsx.storage.place import Place
+from gsx.storage.remote import require_create_only, upload
 from gsx.storage.runs import RunRecord, stopwatch
 from gsx.storage.store import Artifact, Store
 from gsx.storage.trust import cache_root, trust
@@ -100,24 +109,39 @@ def build(
     """
     before = store.generations(identity.kind, identity.key)
     if before and not force:
+        _clear_published_draft(store, identity.key)
         return _reuse(store, identity)
-    root = store.place.local
-    if root is None:
-        return _build_remote(store, identity, produce, generation=len(before) + 1)
-    with explained(store.place.url, lost=KEPT):
-        root.mkdir(parents=True, exist_ok=True)
-        with _locked(store, identity.key, on_wait):
+    drafts = draft_folder(store)
+    shown = store.place.url
+    if store.place.local is None:
+        require_create_only(store.place)
+        shown = str(drafts)
+    with explained(shown, lost=KEPT):
+        drafts.mkdir(parents=True, exist_ok=True)
+        with _locked(lock_of(drafts / identity.key), on_wait):
             now = store.generations(identity.kind, identity.key)
             if now and (not force or now != before):
                 return _reuse(store, identity)
-            draft = Draft(root / ".drafts" / identity.key)
-            with stopwatch(identity.source) as watch:
-                manifest = _fill(draft, identity, produce)
-            write_atomically(draft.content / RUN_RECORD, readable_json(watch.record()))
-            target = store.folder(identity.kind, identity.key, (now[-1] + 1) if now else 1)
-            _move_into_place(draft, target.local)
-            trust(target.local, manifest)  # type: ignore[arg-type]
-    return Built(Artifact(target, manifest, len(now) + 1), reused=False, seconds=watch.seconds)
+            draft = Draft(drafts / identity.key)
+            manifest, seconds, note = _fill(draft, identity, produce)
+            target = store.folder(identity.kind, identity.key, now[-1] + 1 if now else 1)
+            won = _publish(draft, target, manifest)
+            remove_tree(draft.root)
+    if not won:
+        return _reuse(store, identity)
+    return Built(Artifact(target, manifest), reused=False, seconds=seconds, note=note)
+
+
+def draft_folder(store: Store) -> Path:
+    """Return where drafts grow: in a local store, or in the cache for a remote one."""
+    if store.place.local is not None:
+        return store.place.local / ".drafts"
+    return cache_root() / "drafts" / sha256_bytes(store.place.url.encode())[:16]
+
+
+def lock_of(draft: Path) -> Path:
+    """Return the file whose lock is held by whoever works on a draft."""
+    return draft.parent.parent / ".locks" / f"{draft.name}.lock"
 
 
 def _reuse(store: Store, identity: Identity) -> Built:
@@ -128,7 +152,7 @@ def _reuse(store: Store, identity: Identity) -> Built:
 
 
 def _source_note(artifact: Artifact, source: str) -> str:
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
+    with contextlib.suppress(OSError, ArtifactError, UnicodeDecodeError, msgspec.MsgspecError):
         data = artifact.place.read_bytes(RUN_RECORD, limit=1 << 20)
         made_by = msgspec.json.decode(data, type=RunRecord).source
         if source and made_by and made_by != source:
@@ -140,76 +164,87 @@ def _source_note(artifact: Artifact, source: str) -> str:
     return ""
 
 
-def _fill(draft: Draft, identity: Identity, produce: Callable[[Draft], Outcome]) -> Manifest:
-    draft.prepare()
-    outcome = produce(draft)
-    files = {path: entry for unit in draft.units() for path, entry in unit.files.items()}
-    manifest = Manifest(
-        kind=identity.kind,
-        key=identity.key,
-        digest=digest_of(files),
-        stage=identity.stage,
-        stage_version=identity.stage_version,
-        config=dict(identity.config),
-        parents=identity.parents,
-        raw=dict(identity.raw),
-        seeds=dict(identity.seeds),
-        files=files,
-        counts=dict(outcome.counts),
-        dropped=outcome.dropped,
-        warnings=outcome.warnings,
-        summary=dict(outcome.summary),
-    )
-    data = encode_manifest(manifest)
-    write_atomically(draft.content / MANIFEST, data)
-    return decode_manifest(data, str(draft.content / MANIFEST))
+def _fill(
+    draft: Draft, identity: Identity, produce: Callable[[Draft], Outcome]
+) -> tuple[Manifest, float, str]:
+    """Fill the draft up to its manifest; return that, the seconds it took and a note."""
+    with stopwatch(identity.source) as watch:
+        lost = draft.prepare(identity.source)
+        outcome = produce(draft)
+        files = draft.seal()
+        manifest = Manifest(
+            kind=identity.kind,
+            key=identity.key,
+            digest=digest_of(files),
+            stage=identity.stage,
+            stage_version=identity.stage_version,
+            config=dict(identity.config),
+            parents=identity.parents,
+            raw=dict(identity.raw),
+            seeds=dict(identity.seeds),
+            files=files,
+            counts=dict(outcome.counts),
+            dropped=outcome.dropped,
+            warnings=outcome.warnings,
+            summary=dict(outcome.summary),
+        )
+        data = encode_manifest(manifest)
+        manifest = decode_manifest(data, f"the manifest of {identity.stage}")
+        write_atomically(draft.content / MANIFEST, data)
+    write_atomically(draft.content / RUN_RECORD, readable_json(watch.record()))
+    note = f"an unfinished draft by other code of {identity.stage} was thrown away" if lost else ""
+    return manifest, watch.seconds, note
 
 
-def _move_into_place(draft: Draft, target: Any) -> None:  # noqa: ANN401
-    for path in draft.content.rglob("*"):
-        if path.is_file():
-            path.chmod(0o444)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for folder in sorted({path.parent for path in draft.content.rglob("*")}):
+def _publish(draft: Draft, target: Place, manifest: Manifest) -> bool:
+    """Make the finished draft visible as a whole; False when another publisher came first."""
+    if target.local is None:
+        return upload(draft.content, target, manifest)
+    _move_into_place(draft, target.local)
+    trust(target.local, manifest)
+    return True
+
+
+def _move_into_place(draft: Draft, target: Path) -> None:
+    for path in regular_files(draft.content):
+        path.chmod(0o444)
+    for folder in {path.parent for path in draft.content.rglob("*")}:
         flush_directory(folder)
-    draft.content.rename(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    flush_directory(target.parent.parent)
+    try:
+        draft.content.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise StoreError(
+            f"{target} is in the way: it is no artifact, for it has no {MANIFEST}. {KEPT}\n"
+            "Move it elsewhere and run the same command again."
+        ) from error
     flush_directory(target.parent)
-    remove_tree(draft.root)
+
+
+def _clear_published_draft(store: Store, key: str) -> None:
+    """Remove what is left of a draft if a crash came right after it was renamed into place."""
+    draft = Draft(draft_folder(store) / key)
+    if not draft.root.is_dir() or draft.content.exists():
+        return
+    lock = FileLock(lock_of(draft.root))
+    with contextlib.suppress(OSError, Timeout), lock.acquire(timeout=0):
+        if not draft.content.exists():
+            remove_tree(draft.root)
 
 
 @contextlib.contextmanager
-def _locked(store: Store, key: str, on_wait: Callable[[str], None]) -> Iterator[None]:
-    root = store.place.local
-    if root is None:
-        raise StoreError(f"{store.place.url} cannot be locked")
-    (root / ".locks").mkdir(exist_ok=True)
-    lock = FileLock(root / ".locks" / f"{key}.lock")
+def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
+    path.parent.mkdir(exist_ok=True)
+    lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        on_wait(f"another gsx is building {key[:12]}; waiting for it")
+        on_wait(f"another gsx is building {path.stem[:12]}; waiting for it")
         lock.acquire()
     try:
         yield
     finally:
         lock.release()
-
-
-def _build_remote(
-    store: Store, identity: Identity, produce: Callable[[Draft], Outcome], *, generation: int
-) -> Built:
-    name = sha256_bytes(store.place.url.encode())[:16]
-    root = cache_root() / "drafts" / name / identity.key
-    draft = Draft(root)
-    with explained(str(root), lost=KEPT):
-        root.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(root.with_suffix(".lock")):
-            with stopwatch(identity.source) as watch:
-                manifest = _fill(draft, identity, produce)
-            write_atomically(draft.content / RUN_RECORD, readable_json(watch.record()))
-            target = store.folder(identity.kind, identity.key, generation)
-            won = upload(draft.content, target, manifest)
-            remove_tree(root)
-    if not won:
-        return _reuse(store, identity)
-    return Built(Artifact(target, manifest, generation), reused=False, seconds=watch.seconds)

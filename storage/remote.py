@@ -8,7 +8,7 @@ from pathlib import Path
 from gsx.errors import StoreError
 from gsx.storage.digest import sha256_stream
 from gsx.storage.manifest import MANIFEST, RUN_RECORD, Manifest
-from gsx.storage.place import Place
+from gsx.storage.place import Place, reachable
 
 
 def upload(source: Path, target: Place, manifest: Manifest) -> bool:
@@ -17,35 +17,35 @@ def upload(source: Path, target: Place, manifest: Manifest) -> bool:
     A file that is already there must have the same bytes: two builders of one key may share the
     work, but may never mix it.
     """
-    require_create_only(target)
-    target.fs.invalidate_cache()
-    present = target.sizes() if target.fs.exists(target.root) else {}
-    if MANIFEST in present:
-        return False
-    for path, entry in manifest.files.items():
-        if path in present or not _create(target, path, source / path):
-            _require_same(target, path, entry.sha256)
-    if _create(target, MANIFEST, source / MANIFEST):
-        target.fs.put_file(str(source / RUN_RECORD), target.path(RUN_RECORD))
-        return True
+    with reachable(target):
+        present = target.sizes()
+        if MANIFEST in present:
+            return False
+        for path, entry in manifest.files.items():
+            if path in present or not _create(target, path, source / path):
+                _require_same(target, path, entry.sha256)
+        if _create(target, MANIFEST, source / MANIFEST):
+            target.fs.put_file(str(source / RUN_RECORD), target.path(RUN_RECORD))
+            return True
     return False
 
 
-def require_create_only(target: Place) -> None:
+def require_create_only(store: Place) -> None:
     """Refuse a store that overwrites where it was asked to create: two builders could mix files."""
-    probe = target.path(f".probe-{secrets.token_hex(8)}")
-    try:
-        target.fs.pipe_file(probe, b"1", mode="create")
+    probe = store.path(f".probe-{secrets.token_hex(8)}")
+    with reachable(store):
         try:
-            target.fs.pipe_file(probe, b"2", mode="create")
+            store.fs.pipe_file(probe, b"1", mode="create")
+        except FileNotFoundError as error:
+            raise StoreError(f"{store.url} does not exist: {error}. Create it first.") from error
+        try:
+            store.fs.pipe_file(probe, b"2", mode="create")
         except FileExistsError:
             return
         finally:
-            target.fs.rm_file(probe)
-    except PermissionError as error:
-        raise StoreError(f"cannot write to {target.url}: {error}") from error
+            store.fs.rm_file(probe)
     raise StoreError(
-        f"{target.url} ignores create-only writes, so two builders could overwrite each other.\n"
+        f"{store.url} ignores create-only writes, so two builders could overwrite each other.\n"
         "Build into a local store and copy the finished artifact there."
     )
 

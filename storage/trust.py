@@ -14,7 +14,7 @@ import platformdirs
 
 from gsx.storage.digest import canonical_json, sha256_bytes, sha256_file
 from gsx.storage.disk import write_atomically
-from gsx.storage.manifest import MANIFEST, Manifest
+from gsx.storage.manifest import MANIFEST, RUN_RECORD, Manifest
 
 
 def cache_root() -> Path:
@@ -26,7 +26,7 @@ def cache_root() -> Path:
 def is_trusted(root: Path, manifest: Manifest) -> bool:
     """Say whether the artifact at ``root`` was verified here and has not changed since."""
     try:
-        return _record(root).read_text() == _fingerprint(root, manifest)
+        return _record(root).read_bytes() == _fingerprint(root, manifest).encode()
     except OSError:
         return False
 
@@ -47,9 +47,11 @@ def _record(root: Path) -> Path:
 
 def _fingerprint(root: Path, manifest: Manifest) -> str:
     stats = {path: _stat(root / path) for path in manifest.files}
+    if (root / RUN_RECORD).exists():
+        stats[RUN_RECORD] = _stat(root / RUN_RECORD)
     return sha256_bytes(canonical_json([sha256_file(root / MANIFEST), stats]))
 
 
 def _stat(path: Path) -> list[int]:
     found = path.lstat()
-    return [found.st_size, found.st_mtime_ns, found.st_ino, found.st_mode]
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode]

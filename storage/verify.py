@@ -9,7 +9,7 @@ from pathlib import Path
 from gsx.errors import ArtifactError
 from gsx.storage.digest import sha256_file, sha256_stream
 from gsx.storage.manifest import MANIFEST, MAX_MANIFEST_BYTES, RUN_RECORD, Manifest, decode_manifest
-from gsx.storage.place import Place
+from gsx.storage.place import Place, reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,24 @@ def read_manifest(place: Place) -> Manifest:
     """Read and check the manifest of the artifact at ``place``."""
     where = f"{place.url}/{MANIFEST}"
     try:
-        if place.local is not None and (place.local / MANIFEST).is_symlink():
-            raise ArtifactError(f"{where} is a link; an artifact holds plain files only.")
+        if place.local is not None:
+            _require_plain((place.local / MANIFEST).lstat().st_mode, where)
         data = place.read_bytes(MANIFEST, limit=MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ArtifactError(
             f"{place.url} is not an artifact: it has no {MANIFEST}.\n"
             "Name a key or prefix that `gsx ls` shows, or a directory that holds a manifest."
         ) from error
+    except OSError as error:
+        raise ArtifactError(f"{where} cannot be read: {error.strerror or error}") from error
     return decode_manifest(data, where)
+
+
+def _require_plain(mode: int, where: str) -> None:
+    if stat.S_ISLNK(mode):
+        raise ArtifactError(f"{where} is a link; an artifact holds plain files only.")
+    if not stat.S_ISREG(mode):
+        raise ArtifactError(f"{where} is not a file; an artifact holds plain files only.")
 
 
 def quick_problems(place: Place, manifest: Manifest) -> list[Problem]:
@@ -54,16 +63,15 @@ def quick_problems(place: Place, manifest: Manifest) -> list[Problem]:
 def find_problems(place: Place, manifest: Manifest) -> list[Problem]:
     """Return all that is wrong with the files at ``place``: also wrong bytes and strangers."""
     problems = quick_problems(place, manifest)
+    sizes = place.sizes()
     known = {*manifest.files, MANIFEST, RUN_RECORD}
-    problems += [
-        Problem(path, "is not listed in the manifest")
-        for path in place.sizes()
-        if path not in known
-    ]
+    problems += [Problem(path, "is not listed in the manifest") for path in sizes.keys() - known]
+    if sizes.get(RUN_RECORD, 0) < 0:
+        problems.append(Problem(RUN_RECORD, "is not a plain file (links are refused)"))
     damaged = {problem.path for problem in problems}
     for path, entry in manifest.files.items():
-        if path not in damaged and _hash(place, path) != entry.sha256:
-            problems.append(Problem(path, "has other bytes than the manifest says (SHA-256)"))
+        if path not in damaged and (problem := _compare_bytes(place, path, entry.sha256)):
+            problems.append(problem)
     return sorted(problems, key=lambda problem: problem.path)
 
 
@@ -110,8 +118,15 @@ def _plain_size(root: Path, name: str) -> int | None:
     return path.lstat().st_size if stat.S_ISREG(mode) else -1
 
 
-def _hash(place: Place, path: str) -> str:
-    if place.local is not None:
-        return sha256_file(place.local / path)
-    with place.open(path) as stream:
-        return sha256_stream(stream)[1]
+def _compare_bytes(place: Place, path: str, sha256: str) -> Problem | None:
+    try:
+        if place.local is not None:
+            found = sha256_file(place.local / path)
+        else:
+            with reachable(place), place.open(path) as stream:
+                found = sha256_stream(stream)[1]
+    except OSError as error:
+        return Problem(path, f"cannot be read: {error.strerror or error}")
+    if found != sha256:
+        return Problem(path, "has other bytes than the manifest says (SHA-256)")
+    return None

@@ -2,62 +2,101 @@
 
 A group is written by one worker. Its attributes carry the corpus description and, for columns of
 words, the vocabulary their codes refer to. Metadata from elsewhere is checked before Zarr sees it:
-only plain numbers, the `bytes`, `zstd` and `crc32c` codecs, and regular chunks.
+only plain numbers, the `bytes`, `zstd` and `crc32c` codecs, and regular chunks that are all there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import zarr
-from zarr.codecs import ZstdCodec
+from numcodecs.zstd import Zstd  # type: ignore[import-untyped]
 from zarr.storage import FsspecStore, LocalStore
 
 from gsx.columns import Axis, Column, CorpusInfo
 from gsx.errors import ArtifactError, TableError
 from gsx.ragged import Array, Ragged
+from gsx.storage.disk import remove_tree
 from gsx.storage.place import Place
 from gsx.table import GraphTable, Values
 
+METADATA = "zarr.json"
 CHUNK_ROWS = 131_072
 MAX_METADATA_BYTES = 64 << 20
+MAX_ARRAY_BYTES = 8 << 30
+"""Size of an array above which a shard is taken for a decompression bomb."""
+
 _CODECS = {"bytes", "zstd", "crc32c"}
 _KINDS = {"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
           "float32", "float64"}  # fmt: skip
 _PTR = ".ptr"
+_ZSTD = Zstd(level=1, checksum=True)
 
 
 def write_zarr(path: Path, table: GraphTable, info: CorpusInfo) -> None:
-    """Write ``table`` as one group; equal tables give equal bytes."""
-    group = zarr.open_group(LocalStore(path), mode="w", zarr_format=3)
-    group.attrs["gsx"] = msgspec.to_builtins(info)
-    _put(group, "node_ptr", table.node_ptr)
-    _put(group, "edge_ptr", table.edge_ptr)
+    """Write ``table`` as one group; equal tables give equal bytes.
+
+    The files are those that Zarr itself writes. It takes twice as long: most arrays of a shard are
+    small, and each costs it more bookkeeping than work.
+    """
+    remove_tree(path)
+    path.mkdir(parents=True)
+    attributes = {"gsx": msgspec.to_builtins(info)}
+    _write_metadata(path, {"attributes": attributes, "zarr_format": 3, "node_type": "group"})
+    _put(path / "node_ptr", table.node_ptr)
+    _put(path / "edge_ptr", table.edge_ptr)
     for column in info.columns:
         values = table.columns(column.axis)[column.name]
         if isinstance(values, Ragged):
-            _put(group, column.name + _PTR, values.ptr)
-            _put(group, column.name, values.values)
+            _put(path / (column.name + _PTR), values.ptr)
+            _put(path / column.name, values.values)
         else:
-            _put(group, column.name, values)
+            _put(path / column.name, values)
 
 
-def _put(group: zarr.Group, name: str, values: Array) -> None:
-    shape = (min(max(len(values), 1), CHUNK_ROWS), *values.shape[1:])
-    array = group.create_array(
-        name,
-        shape=values.shape,
-        dtype=values.dtype,
-        chunks=shape,
-        compressors=ZstdCodec(level=1),
-        fill_value=0,
-    )
-    array[...] = values
+def _put(folder: Path, values: Array) -> None:
+    """Write one array; every chunk is there, so that one that is missing was lost."""
+    rows = min(max(len(values), 1), CHUNK_ROWS)
+    shape = (rows, *values.shape[1:])
+    folder.mkdir()
+    _write_metadata(folder, _array_metadata(values, shape))
+    for start in range(0, len(values) if values.size else 0, rows):
+        chunk = np.ascontiguousarray(values[start : start + rows], values.dtype.newbyteorder("<"))
+        if len(chunk) < rows:
+            part, chunk = chunk, np.zeros(shape, chunk.dtype)
+            chunk[: len(part)] = part
+        target = folder.joinpath("c", str(start // rows), *("0" for _ in values.shape[1:]))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(_ZSTD.encode(chunk))
+
+
+def _array_metadata(values: Array, chunk: tuple[int, ...]) -> dict[str, Any]:
+    endian = {"configuration": {"endian": "little"}} if values.dtype.itemsize > 1 else {}
+    return {
+        "shape": values.shape,
+        "data_type": values.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": values.dtype.type(0).item(),
+        "codecs": [
+            {"name": "bytes", **endian},
+            {"name": "zstd", "configuration": {"level": _ZSTD.level, "checksum": True}},
+        ],
+        "attributes": {},
+        "zarr_format": 3,
+        "node_type": "array",
+        "storage_transformers": [],
+    }
+
+
+def _write_metadata(folder: Path, metadata: dict[str, Any]) -> None:
+    (folder / METADATA).write_text(json.dumps(metadata, indent=2))
 
 
 class ZarrShard:
@@ -75,7 +114,7 @@ class ZarrShard:
         try:
             self._group = zarr.open_group(store, mode="r", zarr_format=3)
             self.info = msgspec.convert(dict(self._group.attrs)["gsx"], CorpusInfo)
-        except (KeyError, ValueError, msgspec.ValidationError) as error:
+        except (KeyError, ValueError, OSError, msgspec.ValidationError) as error:
             raise ArtifactError(f"{self.where} is not a gsx Zarr group: {error}") from error
         if rows is not None and len(self) != rows:
             raise ArtifactError(f"{self.where} holds {len(self)} graphs; the manifest says {rows}")
@@ -97,8 +136,8 @@ class ZarrShard:
             if wanted is None or column.name in wanted:
                 axes[column.axis][column.name] = self._column(column)
         table = GraphTable(
-            node_ptr=self._numbers("node_ptr"),
-            edge_ptr=self._numbers("edge_ptr"),
+            node_ptr=self._numbers("node_ptr", "int64"),
+            edge_ptr=self._numbers("edge_ptr", "int64"),
             graph=axes["graph"],
             node=axes["node"],
             edge=axes["edge"],
@@ -113,38 +152,69 @@ class ZarrShard:
         yield self.read(names)
 
     def _column(self, column: Column) -> Values:
-        values = self._numbers(column.name)
-        return Ragged(self._numbers(column.name + _PTR), values) if column.ragged else values
+        dtype = "uint8" if column.dtype == "text" else column.dtype
+        values = self._numbers(column.name, dtype, column.width)
+        if not column.ragged:
+            return values
+        return Ragged(self._numbers(column.name + _PTR, "int64"), values)
 
     def _array(self, name: str) -> zarr.Array[Any]:
-        found = self._group.get(name)
+        try:
+            found = self._group.get(name)
+        except (ValueError, TypeError) as error:
+            raise ArtifactError(f"{self.where}/{name} is damaged: {error}") from error
         if not isinstance(found, zarr.Array):
             raise ArtifactError(f"{self.where} has no array `{name}`")
         return found
 
-    def _numbers(self, name: str) -> Array:
+    def _numbers(self, name: str, dtype: str, width: int | None = None) -> Array:
         try:
-            return np.asarray(self._array(name)[...])
+            values = np.asarray(self._array(name)[...])
         except (ValueError, RuntimeError, OSError) as error:
             raise ArtifactError(f"{self.where}/{name} is damaged: {error}") from error
+        row = () if width is None else (width,)
+        if values.dtype.name != dtype or values.shape[1:] != row:
+            raise ArtifactError(
+                f"{self.where}/{name} holds {values.dtype.name} rows of shape {values.shape[1:]}; "
+                f"the group describes {dtype} rows of shape {row}"
+            )
+        values.flags.writeable = False  # what is read is shared, as it is with Parquet
+        return values
 
 
 def _check_metadata(group: Place) -> None:
-    """Refuse arrays whose metadata asks for anything but plain compressed numbers."""
-    for path in group.sizes():
-        if not path.endswith("zarr.json"):
+    """Refuse arrays that are not plain compressed numbers, or whose chunks are not all there."""
+    try:
+        files = group.sizes()
+    except OSError as error:
+        raise ArtifactError(f"{group.url} cannot be read: {error}") from error
+    for path in files:
+        folder, _, name = path.rpartition("/")
+        if name != METADATA:
             continue
         where = f"{group.url}/{path}"
         try:
             metadata = json.loads(group.read_bytes(path, limit=MAX_METADATA_BYTES))
-            if metadata["node_type"] == "group":
-                continue
-            codecs = {codec["name"] for codec in metadata["codecs"]}
-            kind, grid = metadata["data_type"], metadata["chunk_grid"]["name"]
-        except (ValueError, KeyError, TypeError) as error:
+            if metadata["node_type"] != "group":
+                _check_array(metadata, where, folder, files)
+        except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
             raise ArtifactError(f"{where} is not Zarr v3 metadata: {error!r}") from error
-        if not codecs <= _CODECS or kind not in _KINDS or grid != "regular":
-            raise ArtifactError(
-                f"{where} asks for codecs {sorted(codecs)}, type {kind} and grid {grid!r}; "
-                "gsx reads only plain numbers compressed with zstd."
-            )
+
+
+def _check_array(metadata: dict[str, Any], where: str, folder: str, files: Collection[str]) -> None:
+    codecs = {str(codec["name"]) for codec in metadata["codecs"]}
+    kind, grid = str(metadata["data_type"]), metadata["chunk_grid"]["name"]
+    if not codecs <= _CODECS or kind not in _KINDS or grid != "regular":
+        raise ArtifactError(
+            f"{where} asks for codecs {sorted(codecs)}, type {kind} and grid {grid!r}; "
+            "gsx reads only plain numbers compressed with zstd."
+        )
+    shape, chunk = metadata["shape"], metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    if size > MAX_ARRAY_BYTES:
+        raise ArtifactError(f"{where} would unpack to {size} bytes; refused")
+    counts = [-(-rows // step) for rows, step in zip(shape, chunk, strict=True)]
+    if math.prod(counts) > len(files) or any(
+        f"{folder}/c/{'/'.join(map(str, at))}" not in files for at in np.ndindex(*counts)
+    ):
+        raise ArtifactError(f"{where}: chunks are missing, which Zarr would read as zeros")

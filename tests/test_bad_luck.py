@@ -1,0 +1,425 @@
+"""Kills, full disks, locked doors, impatience: nothing half-done is ever seen, nothing is lost."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import gsx as package
+from gsx.storage.audit import audit
+from gsx.storage.store import Store
+from tests.artifacts import blob, contents, gsx, motif
+
+GRAPHS, SHARD = 1000, 150
+KILLS = 30
+PATIENCE = 6
+"""Kills of one build after which a run is left alone, however slow the machine."""
+
+
+def command(store, *words, graphs=GRAPHS, form="both"):
+    return [
+        sys.executable, "-m", "gsx", "prepare", "motif-size", "--num-graphs", str(graphs),
+        "--shard-graphs", str(SHARD), "--format", form, "--store", str(store), *map(str, words),
+    ]  # fmt: skip
+
+
+def start(*words, **options):
+    return subprocess.Popen(
+        command(*words, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def run(*words, **options):
+    return subprocess.run(command(*words, **options), capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def ram(tmp_path):
+    """A disk of its own in memory, and a function that gives it other mount options."""
+    folder = tmp_path / "ram"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", folder]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small disk in memory is not permitted here")
+
+    def remount(options):
+        subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True)
+
+    yield folder, remount
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def quick(tmp_path):
+    """A folder in memory where that is permitted, else an ordinary one: kills need no real disk."""
+    folder = tmp_path / "quick"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=500m", "tmpfs", folder]
+    mounted = shutil.which("mount") and not subprocess.run(mount, capture_output=True).returncode
+    yield folder
+    if mounted:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def drafts(store):
+    return sorted((store / ".drafts").glob("*"))
+
+
+def finished(store):
+    """Return the inode of every file of a finished unit of the one draft, by path."""
+    found = {}
+    for draft in drafts(store):
+        for record in [*draft.glob("progress/*.json"), *draft.glob("earlier/*.json")]:
+            with contextlib.suppress(FileNotFoundError):  # taken back at this very moment
+                for path in json.loads(record.read_bytes())["files"]:
+                    found[path] = (draft / "content" / path).stat().st_ino
+    return found
+
+
+def published(store):
+    """Return the inode of every file of the one published corpus, by path inside it."""
+    found = {}
+    for root in (store / "corpus").glob("*"):
+        files = (path for path in root.rglob("*") if path.is_file())
+        found |= {path.relative_to(root).as_posix(): path.stat().st_ino for path in files}
+    return found
+
+
+def leftovers(store):
+    """Return what lies in a store beside artifacts and locks."""
+    return [
+        path
+        for path in store.rglob("*")
+        if path.name.endswith(".tmp")
+        or (".drafts" in path.parts and path.name != ".drafts")
+        or (path.name.startswith(".") and path.name not in (".drafts", ".locks"))
+    ]
+
+
+class Killer:
+    """Starts builds, kills most of them, and checks the store after every kill."""
+
+    def __init__(self, shortest, longest):
+        self.shortest, self.longest = shortest, longest
+        self.dice = random.Random(20260718)
+        self.kills = self.kills_in_the_middle = self.reused = 0
+
+    def build(self, store):
+        """Build a corpus, killed again and again until one run survives; return what that said."""
+        kept, killed = {}, 0
+        while True:
+            process = start(store, "--json")
+            delay = self.dice.uniform(self.shortest, self.longest)
+            try:
+                out, err = process.communicate(timeout=delay if killed < PATIENCE else None)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                killed += 1
+                require_only_whole_artifacts(store)
+                now = finished(store)
+                self.kills_in_the_middle += bool(now)
+                kept = self.compare(kept, now) if now or not published(store) else kept
+                continue
+            assert process.returncode == 0, err
+            require_only_whole_artifacts(store)
+            self.compare(kept, published(store))
+            self.kills += killed
+            return json.loads(out)
+
+    def compare(self, before, now):
+        """What was finished before a kill must be the same file afterwards, not one like it."""
+        self.reused += len(before)
+        assert {path: now[path] for path in before} == before
+        return now
+
+
+def require_only_whole_artifacts(store):
+    found = Store.at(store)
+    for place in found.all_places():
+        assert audit(place, store=found).problems == ()
+
+
+def seconds(action):
+    started = time.monotonic()
+    assert action().returncode == 0
+    return time.monotonic() - started
+
+
+@pytest.mark.slow
+def test_thirty_kills_lose_nothing_and_show_nothing_half_done(quick):
+    whole = seconds(lambda: run(quick / "calm"))
+    startup = seconds(lambda: run(quick / "calm"))
+    (calm,) = Store.at(quick / "calm").artifacts()
+    killer = Killer(0.8 * startup, startup + 0.6 * (whole - startup))
+    series = 0
+    while killer.kills < KILLS:
+        store = quick / f"store-{series}"
+        assert killer.build(store)["digest"] == calm.manifest.digest
+        assert leftovers(store) == []
+        series += 1
+    assert killer.kills_in_the_middle >= 5
+    assert killer.reused > 100
+
+
+@pytest.mark.slow
+def test_a_full_disk_publishes_nothing_and_the_same_command_finishes_later(ram):
+    folder, remount = ram
+    remount("size=900k")
+    store = folder / "store"
+    failed = run(store, graphs=3000)
+    assert failed.returncode == 3
+    assert failed.stderr == (
+        f"Error: no space left on {store}. Finished shards are kept; nothing was published.\n"
+        "Free some space (`gsx gc` lists what can go) and run the same command again.\n"
+    )
+    assert list(Store.at(store).entries()) == []
+    kept = finished(store)
+    assert len(kept) > 3
+    remount("size=200m")
+    made = run(store, "--json", graphs=3000)
+    assert made.returncode == 0, made.stderr
+    result = json.loads(made.stdout)
+    now = published(store)
+    assert {path: now[path] for path in kept} == kept
+    assert audit(Store.at(store).resolve(result["key"]).place).problems == ()
+    assert leftovers(store) == []
+
+
+def test_a_full_disk_can_be_cleared_with_gc(ram):
+    folder, remount = ram
+    remount("size=300k")
+    store = folder / "store"
+    assert run(store, graphs=3000, form="parquet").returncode == 3
+    assert shutil.disk_usage(folder).free < 50_000
+    said = gsx("gc", "--delete", "--store", store)
+    assert said.code == 0
+    assert "1 items" in said.out
+    assert shutil.disk_usage(folder).free > 200_000
+
+
+def test_a_read_only_store_can_be_read_but_not_written(ram, tmp_path, monkeypatch):
+    folder, remount = ram
+    store = Store.at(folder / "store")
+    made = motif(store)
+    remount("ro")
+    monkeypatch.setenv("GSX_CACHE", str(tmp_path / "another-cache"))
+    url = store.place.url
+    for words in (("ls",), ("show", made.key), ("verify", "--all"), ("lineage", made.key), ("gc",)):
+        said = gsx(*words, "--store", url)
+        assert (said.code, said.err) == (0, ""), words
+    corpus = package.open(made.key, store=url)
+    assert sum(batch.num_graphs for batch in corpus.loader(8, shuffle=True)) == 30
+    found = gsx("prepare", "motif-size", "--num-graphs", 30, "--store", url, "--json")
+    assert json.loads(found.out)["reused"] is True
+    failed = gsx("prepare", "motif-size", "--num-graphs", 40, "--store", url)
+    assert failed.code == 3
+    assert failed.err == (
+        f"Error: cannot write to {url}: Read-only file system. Finished shards are kept; "
+        "nothing was published.\n"
+        "Choose another place with `--store DIR`, or ask for write access.\n"
+    )
+    removed = gsx("gc", made.key, "--delete", "--store", url)
+    assert removed.code == 3
+    assert "Read-only file system" in removed.err
+
+
+def test_two_commands_for_one_key_at_once_make_it_once(tmp_path):
+    running = [start(tmp_path / "store", "--json", graphs=600) for _ in range(2)]
+    said = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    results = [json.loads(out) for out, _ in said]
+    assert sorted(result["reused"] for result in results) == [False, True]
+    assert results[0]["digest"] == results[1]["digest"]
+    assert len(list(Store.at(tmp_path / "store").entries())) == 1
+    assert leftovers(tmp_path / "store") == []
+
+
+def test_an_interrupted_command_says_so_and_goes_on_next_time(tmp_path):
+    store = tmp_path / "store"
+    process = start(store, graphs=6000, form="parquet")
+    while not finished(store):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.strip() == "Stopped. Finished shards are kept; run the same command to go on."
+    assert list(Store.at(store).entries()) == []
+    kept = finished(store)
+    assert run(store, graphs=6000, form="parquet").returncode == 0
+    now = published(store)
+    assert len(kept) > 0
+    assert {path: now[path] for path in kept} == kept
+
+
+def test_a_terminated_command_goes_on_next_time(tmp_path):
+    store = tmp_path / "store"
+    process = start(store, graphs=6000, form="parquet")
+    while not finished(store):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert list(Store.at(store).entries()) == []
+    assert run(store, graphs=6000, form="parquet").returncode == 0
+
+
+# --- stores that are not stores -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", [("ls",), ("verify", "--all"), ("gc",), ("show", "abcd"), ("prepare", "motif-size")]
+)
+def test_a_store_that_is_a_file_is_named(tmp_path, words):
+    (tmp_path / "store").write_text("not a store")
+    said = gsx(*words, "--store", tmp_path / "store")
+    assert said.code == 3
+    assert said.err == (
+        f"Error: {tmp_path}/store is a file, not a store.\n"
+        "Name a directory with `--store DIR` or GSX_STORE.\n"
+    )
+    assert (tmp_path / "store").read_text() == "not a store"
+
+
+@pytest.mark.parametrize("words", [("ls",), ("prepare", "motif-size")])
+def test_a_store_inside_a_file_is_named(tmp_path, words):
+    (tmp_path / "file").write_text("")
+    said = gsx(*words, "--store", tmp_path / "file" / "store")
+    assert said.code == 3
+    assert f"cannot read the store {tmp_path}/file/store: Not a directory" in said.err
+
+
+def test_a_store_whose_name_is_too_long_is_named(tmp_path):
+    said = gsx("prepare", "motif-size", "--store", tmp_path / ("x" * 300))
+    assert said.code == 3
+    assert "File name too long" in said.err
+
+
+def test_ls_of_a_store_that_is_not_there_says_how_to_begin(tmp_path):
+    said = gsx("ls", "--store", tmp_path / "none")
+    assert said.code == 0
+    assert said.err == f"No artifacts in {tmp_path}/none yet; `gsx prepare` makes one.\n"
+    assert json.loads(gsx("ls", "--store", tmp_path / "none", "--json").out) == {
+        "artifacts": [],
+        "damaged": [],
+    }
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_variable_that_points_to_a_folder_of_other_things_harms_none_of_them(
+    tmp_path, monkeypatch
+):
+    home = tmp_path / "home"
+    (home / "corpus" / "letters").mkdir(parents=True)
+    (home / "corpus" / "letters" / "manifest.json").write_text("not ours")
+    (home / ".drafts").mkdir()
+    (home / ".drafts" / "mail.txt").write_text("dear")
+    before = contents(home)
+    monkeypatch.setenv("GSX_STORE", str(home))
+    assert gsx("ls").out == "KIND  KEY  NAME  COUNT  SIZE  STAGE\n"
+    assert gsx("prepare", "motif-size", "--num-graphs", 30).code == 0
+    after = contents(home)
+    assert {path: after[path] for path in before} == before
+
+
+def test_a_variable_that_points_nowhere_known_is_named(monkeypatch):
+    monkeypatch.setenv("GSX_STORE", "carrierpigeon://roof")
+    said = gsx("ls")
+    assert said.code == 3
+    assert (
+        said.err == "Error: cannot open carrierpigeon://roof: Protocol not known: carrierpigeon\n"
+    )
+
+
+def test_a_cache_that_is_a_file_does_not_stop_a_build(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("")
+    monkeypatch.setenv("GSX_CACHE", str(tmp_path / "cache"))
+    assert gsx("prepare", "motif-size", "--num-graphs", 30, "--store", tmp_path / "s").code == 0
+    assert gsx("verify", "--all", "--store", tmp_path / "s").code == 0
+
+
+# --- without permission ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def common():
+    """A folder that every user may enter, unlike pytest's."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def ordinary_user():
+    """Give up the powers of root for a moment, so that permissions mean something."""
+    powerful = os.geteuid() == 0
+    if powerful:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if powerful:
+            os.seteuid(0)
+
+
+def as_ordinary_user(*words):
+    gsx(*words)  # import everything first: the interpreter may lie where only root may look
+    with ordinary_user():
+        return gsx(*words)
+
+
+def test_a_manifest_that_may_not_be_read_is_named_and_the_others_are_listed(common):
+    store = Store.at(common)
+    good, bad = blob(store), blob(store, config={"size": 2})
+    (bad.place.local / "manifest.json").chmod(0)
+    said = as_ordinary_user("ls", "--store", common)
+    assert said.code == 3
+    assert good.key[:12] in said.out
+    assert f"{bad.place.url}/manifest.json cannot be read: Permission denied" in said.err
+
+
+def test_a_file_that_may_not_be_read_is_named(common):
+    made = blob(Store.at(common))
+    (made.place.local / "data/a.bin").chmod(0)
+    said = as_ordinary_user("verify", "--all", "--store", common)
+    assert said.code == 3
+    assert "data/a.bin cannot be read: Permission denied" in said.out
+
+
+def test_a_store_that_may_not_be_read_is_not_called_empty(common):
+    blob(Store.at(common / "store"))
+    (common / "store").chmod(0)
+    said = as_ordinary_user("ls", "--store", common / "store")
+    assert said.code == 3
+    assert said.err == f"Error: cannot read the store {common}/store: Permission denied\n"
+
+
+def test_a_store_that_may_not_be_written_is_named(common):
+    words = ("prepare", "motif-size", "--num-graphs", 30, "--store", common / "store")
+    (common / "store").mkdir()
+    (common / "store").chmod(0o555)
+    gsx(*words[:-1], common / "warm-up")
+    with ordinary_user():
+        said = gsx(*words)
+    assert said.code == 3
+    assert said.err == (
+        f"Error: cannot write to {common}/store: Permission denied. Finished shards are kept; "
+        "nothing was published.\n"
+        "Choose another place with `--store DIR`, or ask for write access.\n"
+    )
