@@ -6,7 +6,7 @@ import numpy as np
 
 from gsx.columns import Column, CorpusInfo
 from gsx.errors import TableError
-from gsx.ragged import Array, Ragged, rows_of, texts_of
+from gsx.ragged import Array, Ragged, rows_of
 from gsx.table import GraphTable
 
 
@@ -19,6 +19,8 @@ def check_content(table: GraphTable, info: CorpusInfo) -> GraphTable:
     table.validate()
     for column in info.columns:
         _check_column(table, column)
+    _check_strangers(table, info)
+    _check_ids(table)
     _check_finite(table, info)
     _check_labels(table, info)
     _check_environments(table, info)
@@ -54,11 +56,32 @@ def _check_column(table: GraphTable, column: Column) -> None:
         raise TableError(f"column `{column.name}` has codes outside its vocabulary")
 
 
+def _check_strangers(table: GraphTable, info: CorpusInfo) -> None:
+    listed = {column.name for column in info.columns}
+    strangers = sorted({*table.graph, *table.node, *table.edge} - listed)
+    if strangers:
+        raise TableError(
+            f"column `{strangers[0]}` is not in the description of the corpus, so it would be lost"
+        )
+
+
+def _check_ids(table: GraphTable) -> None:
+    ids = np.sort(table.dense("graph", "graph_id"))
+    again = np.flatnonzero(ids[1:] == ids[:-1])
+    if len(again):
+        raise TableError(f"graph_id {int(ids[again[0]])} stands for more than one graph")
+
+
 def _check_text(values: Ragged, column: Column) -> None:
+    """Refuse bytes that are not text: as a whole, or cut inside a character."""
+    starts = values.ptr[:-1][np.diff(values.ptr) > 0]
+    cut = bool(((values.values[starts] & 0xC0) == 0x80).any())
     try:
-        texts_of(values)
-    except UnicodeDecodeError as error:
-        raise TableError(f"column `{column.name}` holds bytes that are not UTF-8 text") from error
+        values.values.tobytes().decode()
+    except UnicodeDecodeError:
+        cut = True
+    if cut:
+        raise TableError(f"column `{column.name}` holds bytes that are not UTF-8 text")
 
 
 def _check_finite(table: GraphTable, info: CorpusInfo) -> None:

@@ -18,5 +18,8 @@ def rng(seed: int, *name: str | int) -> np.random.Generator:
 
 def stream_key(seed: int, *name: str | int) -> int:
     """Return the 128-bit key of a stream; the parts of a name cannot run into each other."""
-    parts = "".join(f"{type(part).__name__}:{len(str(part))}:{part};" for part in (seed, *name))
+    parts = "".join(
+        f"{'str' if isinstance(part, str) else 'int'}:{len(str(part))}:{part};"
+        for part in (seed, *name)
+    )
     return int.from_bytes(hashlib.sha256(parts.encode()).digest()[:16], "little")

@@ -34,7 +34,10 @@ def labelled(y, label, *, task="classification"):
         tiny_info(),
         task=task,
         outputs=tuple("abc"[:outputs]),
-        columns=(*label_columns("graph", outputs), tiny_info().column("env_id")),
+        columns=(
+            *label_columns("graph", outputs),
+            *map(tiny_info().column, ("graph_id", "env_id", "edge_src", "edge_dst")),
+        ),
     )
     table = GraphTable(
         node_ptr=np.arange(graphs + 1),
@@ -61,7 +64,10 @@ def node_level():
         columns=tuple(
             column
             for column in corpus_columns(outputs=2, num_features=1, level="node")
-            if column.name in ("graph_id", "node_y", "node_label", "node_env_id", "node_split")
+            if column.name.startswith(
+                ("graph_id", "node_y", "node_label", "node_env", "node_split")
+            )
+            or column.name in ("edge_src", "edge_dst")
         ),
         num_features=1,
     )
@@ -86,11 +92,12 @@ def sparse(index, value, ptr=(0, 2, 2, 3), value_ptr=None):
     info = msgspec.structs.replace(
         tiny_info(),
         num_features=3,
-        columns=tuple(column for column in columns if column.name.startswith("node_feat")),
+        columns=tuple(c for c in columns if c.name.startswith(("node_feat", "edge", "graph_id"))),
     )
     table = GraphTable(
         node_ptr=np.array([0, 1, 3]),
         edge_ptr=np.array([0, 0, 0]),
+        graph={"graph_id": np.array([0, 1])},
         node={
             "node_feat_index": Ragged(np.array(ptr), ints(*index)),
             "node_feat_value": Ragged(np.array(value_ptr or ptr), floats(*value)),
@@ -267,3 +274,20 @@ def test_a_node_that_breaks_a_rule_is_named_with_its_graph(name, values, text):
 )  # fmt: skip
 def test_sparse_features_that_break_a_rule_are_refused(parts, text):
     assert refused(*sparse(**parts)) == text
+
+
+def test_a_column_the_description_lacks_is_refused():
+    table, info = tiny_table(), tiny_info()
+    odd = table.with_columns(graph={"mood": np.zeros(len(table), np.int8)})
+    with pytest.raises(TableError) as caught:
+        check_content(odd, info)
+    assert str(caught.value) == (
+        "column `mood` is not in the description of the corpus, so it would be lost"
+    )
+
+
+def test_a_graph_id_used_twice_is_refused():
+    table, info = tiny_table(), tiny_info()
+    ids = np.full(len(table), 7, np.int64)
+    with pytest.raises(TableError, match="graph_id 7 stands for more than one graph"):
+        check_content(table.with_columns(graph={"graph_id": ids}), info)

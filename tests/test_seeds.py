@@ -50,3 +50,7 @@ def test_streams_of_neighbouring_shards_are_not_alike():
     draws = np.stack([rng(0, "shard", shard).random(500) for shard in range(20)])
     correlation = np.corrcoef(draws) - np.eye(20)
     assert np.abs(correlation).max() < 0.25
+
+
+def test_a_number_of_numpy_names_the_same_stream():
+    assert stream_key(0, "a", np.int64(3)) == stream_key(0, "a", 3)
