@@ -258,7 +258,7 @@ def test_a_node_that_breaks_a_rule_is_named_with_its_graph(name, values, text):
     ("parts", "text"),
     [
         ({"index": [0, 2, 1], "value": [1, 1, NAN]},
-         "graph at row 1: node 1 has a value in `node_feat_value` that is not finite. "
+         "graph 1: node 1 has a value in `node_feat_value` that is not finite. "
          "Clean the source data; gsx does not guess features."),
         ({"index": [0, 2, 1], "value": [1, 1, 1], "value_ptr": (0, 1, 2, 3)},
          "`node_feat_index` and `node_feat_value` must have lists of equal length"),
