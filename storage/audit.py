@@ -94,7 +94,8 @@ def _check_graphs(corpus: Corpus) -> dict[str, int]:
         ids.append(table.dense("graph", "graph_id"))
     known, times = np.unique(np.concatenate(ids), return_counts=True)
     if (times > 1).any():
-        raise TableError(f"graph_id {int(known[np.argmax(times > 1)])} is there more than once")
+        number = int(known[np.argmax(times > 1)])
+        raise TableError(f"graph_id {number} stands for more than one graph")
     return counts
 
 

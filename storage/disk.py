@@ -13,7 +13,7 @@ from gsx.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_UNFIT = {errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.ESTALE}
+_UNFIT = {errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.ESTALE}
 
 
 def flush_file(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -75,6 +76,7 @@ class ParquetShard:
         try:
             # Not mapped into memory: pages of every shard read would stay with the process.
             self._file = pq.ParquetFile(source, page_checksum_verification=True)
+            self._alone = Lock()  # Arrow crashes when two threads read from one open file
             self.info = read_info(self._file, self.where)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise ArtifactError(f"{self.where} cannot be read as Parquet: {error}") from error
@@ -114,10 +116,11 @@ class ParquetShard:
         wanted = self.info.columns if names is None else _wanted(self.info, names)
         paths = [*_SIZES, *(column.name for column in wanted)]
         try:
-            if group is None:
-                arrow = self._file.read(columns=paths)
-            else:
-                arrow = self._file.read_row_group(group, columns=paths)
+            with self._alone:
+                if group is None:
+                    arrow = self._file.read(columns=paths)
+                else:
+                    arrow = self._file.read_row_group(group, columns=paths)
             arrow.validate(full=True)
         except (pa.ArrowException, OSError) as error:
             raise ArtifactError(f"{self.where} is damaged: {error}") from error

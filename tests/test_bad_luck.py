@@ -1,6 +1,7 @@
 """Kills, full disks, locked doors, impatience: nothing half-done is ever seen, nothing is lost."""
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -15,13 +16,15 @@ from pathlib import Path
 import pytest
 
 import gsx as package
+from gsx.errors import StoreError
 from gsx.storage.audit import audit
+from gsx.storage.disk import explained
 from gsx.storage.store import Store
 from tests.artifacts import blob, contents, gsx, motif
 
 GRAPHS, SHARD = 1000, 150
 KILLS = 30
-PATIENCE = 6
+PATIENCE = 8
 """Kills of one build after which a run is left alone, however slow the machine."""
 
 
@@ -160,7 +163,7 @@ def test_thirty_kills_lose_nothing_and_show_nothing_half_done(quick):
     whole = seconds(lambda: run(quick / "calm"))
     startup = seconds(lambda: run(quick / "calm"))
     (calm,) = Store.at(quick / "calm").artifacts()
-    killer = Killer(0.8 * startup, startup + 0.6 * (whole - startup))
+    killer = Killer(0.8 * startup, startup + 0.4 * (whole - startup))
     series = 0
     while killer.kills < KILLS:
         store = quick / f"store-{series}"
@@ -274,6 +277,34 @@ def test_a_terminated_command_goes_on_next_time(tmp_path):
     assert process.returncode == -signal.SIGTERM
     assert list(Store.at(store).entries()) == []
     assert run(store, graphs=6000, form="parquet").returncode == 0
+
+
+# --- what the disk says, in words -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(errno.ENOSPC, "x"), "no space left on here. Lost.\nFree some space (`gsx gc`"),
+        (OSError(errno.EDQUOT, "x"), "no space left on here. Lost.\n"),
+        (OSError("IOError: No space left on device"), "no space left on here. Lost.\n"),
+        (OSError(errno.EROFS, "x"), "cannot write to here: Read-only file system. Lost.\n"),
+        (OSError(errno.EACCES, "x"), "cannot write to here: Permission denied. Lost.\n"),
+        (OSError(errno.EIO, "x", "f"), "cannot write to here: Input/output error (f). Lost.\n"),
+    ],
+)
+def test_what_a_disk_refuses_is_explained(error, text):
+    with pytest.raises(StoreError) as caught, explained("here", lost="Lost."):
+        raise error
+    assert str(caught.value).startswith(text)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EINVAL, "x"), OSError("odd"), ValueError("x")])
+def test_what_nobody_expected_stays_a_bug(error):
+    with pytest.raises(type(error)) as caught, explained("here", lost="Lost."):
+        raise error
+    assert caught.value is error
 
 
 # --- stores that are not stores -------------------------------------------------------------------

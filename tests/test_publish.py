@@ -243,6 +243,34 @@ def test_what_could_not_be_read_back_is_not_published(store):
     assert visible(store) == []
 
 
+def test_a_file_in_the_way_is_named_and_left_alone(store):
+    target = store.folder("blob", identity().key).local
+    target.parent.mkdir(parents=True)
+    target.write_text("do not lose")
+    with pytest.raises(StoreError, match="is in the way: it is no artifact"):
+        blob(store)
+    assert target.read_text() == "do not lose"
+
+
+@pytest.mark.parametrize("name", [".drafts", ".locks", "blob"])
+def test_a_file_where_the_store_needs_a_folder_is_named_and_left_alone(store, name):
+    store.place.local.mkdir()
+    (store.place.local / name).write_text("do not lose")
+    with pytest.raises(StoreError) as caught:
+        blob(store)
+    assert str(caught.value).startswith(
+        f"cannot write to {store.place.url}: File exists ({store.place.local / name}). Finished"
+    )
+    assert (store.place.local / name).read_text() == "do not lose"
+
+
+def test_an_artifact_that_vanishes_while_it_is_looked_for_is_named(store, monkeypatch):
+    made = blob(store)
+    monkeypatch.setattr(Store, "find", lambda self, kind, key: None)
+    with pytest.raises(ArtifactError, match=f"artifact {made.key[:12]} vanished from"):
+        build(store, identity(), forbidden)
+
+
 def test_a_folder_in_the_way_is_named_and_left_alone(store):
     target = store.folder("blob", identity().key).local
     target.mkdir(parents=True)

@@ -1,9 +1,11 @@
 """Stores behind a URL: memory, and a real S3 protocol server on loopback."""
 
 import contextlib
+import gc
 import json
 import logging
 import secrets
+import warnings
 
 import fsspec
 import pytest
@@ -18,6 +20,9 @@ from gsx.storage.publish import build, draft_folder
 from gsx.storage.store import Store
 from tests.artifacts import FILES, blob, gsx, identity, motif, parent_of, writes
 
+# s3fs leaves its sessions to the garbage collector; they are not ours to close.
+UNCLOSED = "Unclosed (client session|connector)"
+pytestmark = pytest.mark.filterwarnings(f"ignore:{UNCLOSED}:ResourceWarning")
 ACCESS, SECRET = "AKIATESTTESTTEST", "not-a-real-secret-0123456789"
 
 
@@ -49,6 +54,9 @@ def s3(server, monkeypatch):
     boto3.client("s3").create_bucket(Bucket=bucket)
     yield f"s3://{bucket}/some/prefix"
     s3fs.S3FileSystem.clear_instance_cache()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNCLOSED, ResourceWarning)
+        gc.collect()  # here, not in the middle of somebody else's test
 
 
 @pytest.fixture

@@ -428,8 +428,8 @@ def test_an_honest_corpus_passes(tmp_path, monkeypatch, formats):
         (with_label(7), "graph 10: label 7 is outside the 2 classes 0..1"),
         (with_label(1), "graph 10: label 1 disagrees with `y` [1.0, 0.0]"),
         (with_split(), "graph 11: a shard of `train` holds a graph of another split"),
-        (with_ids(5, 5), "graph_id 5 is there more than once"),
-        (with_ids(5, 12), "graph_id 12 is there more than once"),
+        (with_ids(5, 5), "graph_id 5 stands for more than one graph"),
+        (with_ids(5, 12), "graph_id 12 stands for more than one graph"),
     ],
 )
 def test_graphs_that_break_the_rules_are_found_though_every_hash_matches(
@@ -452,6 +452,14 @@ def test_a_corpus_that_miscounts_its_graphs_is_found(tmp_path, monkeypatch):
     (problem,) = audit(artifact.place).problems
     assert problem.what == (
         "holds {'train': 2, 'ood_test': 1} graphs; the manifest says {'train': 3}"
+    )
+
+
+def test_a_shard_of_a_split_that_does_not_exist_is_found(tmp_path, monkeypatch):
+    tables = {"holiday": honest()["train"]}
+    (problem,) = audit(unchecked_corpus(tmp_path, monkeypatch, tables).place).problems
+    assert problem.what == (
+        "holds graphs that break the rules: `holiday` is not the name of a split"
     )
 
 
