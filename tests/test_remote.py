@@ -175,6 +175,20 @@ def test_of_two_publishers_the_second_finds_what_the_first_made(store, tmp_path,
     assert mine.artifact == others[0].artifact
 
 
+def test_the_first_publish_of_a_key_wins_even_if_the_bytes_differ(store, tmp_path, monkeypatch):
+    others = []
+
+    def slow(draft):
+        with other_machine(tmp_path, monkeypatch):
+            others.append(blob(store, {"data/a.bin": b"trained on another machine"}))
+        return writes()(draft)
+
+    mine = build(store, identity(), slow)
+    assert mine.reused is True
+    assert mine.artifact == others[0]
+    assert audit(mine.artifact.place).problems == ()
+
+
 def test_whoever_puts_the_manifest_first_wins(store, tmp_path, monkeypatch):
     others = []
     original = remote._create

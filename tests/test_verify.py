@@ -33,7 +33,7 @@ def replace(path, data):
 
 
 def truncated(root):
-    replace(root / "data/a.bin", b"firs")
+    replace(root / "data/a.bin", b"fir")
 
 
 def emptied(root):
@@ -115,7 +115,7 @@ def edited_manifest(root):
 
 
 DAMAGES = [
-    (truncated, "data/a.bin has 4 bytes; the manifest says 5"),
+    (truncated, "data/a.bin has 3 bytes; the manifest says 5"),
     (emptied, "data/a.bin has 0 bytes; the manifest says 5"),
     (oversized, "data/a.bin has 14 bytes; the manifest says 5"),
     (flipped, "data/a.bin has other bytes than the manifest says (SHA-256)"),
