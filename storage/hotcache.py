@@ -103,8 +103,10 @@ def _write(folder: Path, info: CorpusInfo, tables: Iterable[GraphTable]) -> None
         (draft / INDEX).write_bytes(readable_json(_Index(VERSION, arrays)))
         draft.rename(folder)
     finally:
-        writer.close()
-        remove_tree(draft)
+        try:
+            writer.close()  # fails on a full disk
+        finally:
+            remove_tree(draft)
 
 
 class _Writer:
