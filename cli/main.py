@@ -21,6 +21,7 @@ def cli() -> None:
 for _command in (
     make.prepare,
     make.describe,
+    make.pretrain,
     make.export,
     make.run,
     look.datasets,

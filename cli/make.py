@@ -70,6 +70,44 @@ def describe(corpus: str, making: Making) -> None:
         _show_statistics(built)
 
 
+@click.group(short_help="Train what generation needs, one stage at a time.")
+def pretrain() -> None:
+    """Train what generation needs, one stage at a time."""
+
+
+@pretrain.command(short_help="Learn which piece of a graph carries its label.")
+@click.argument("corpus")
+@click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option("--width", type=int, default=64, show_default=True, help="Units of every layer.")
+@click.option("--node-epochs", type=int, default=8, show_default=True, help="Passes over nodes.")
+@click.option("--set-epochs", type=int, default=4, show_default=True, help="Passes over sets.")
+@click.option(
+    "--largest-piece", type=int, default=12, show_default=True, help="Nodes at which growth ends."
+)
+@making_options
+def extract(
+    corpus: str,
+    seed: int,
+    width: int,
+    node_epochs: int,
+    set_epochs: int,
+    largest_piece: int,
+    making: Making,
+) -> None:
+    """Learn which connected piece of every training graph of CORPUS carries its label."""
+    from gsx.storage.store import Store
+
+    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    options = {
+        "seed": seed,
+        "width": width,
+        "node_epochs": node_epochs,
+        "set_epochs": set_epochs,
+        "largest_piece": largest_piece,
+    }
+    _one_stage("extract", options, {"prepare": artifact}, making)
+
+
 @click.command(short_help="Write a corpus in another format.")
 @click.argument("corpus")
 @click.option(

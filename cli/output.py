@@ -108,7 +108,7 @@ def built_object(built: Built, path: str | None = None) -> dict[str, Any]:
 def built_line(stage: str, built: Built) -> str:
     """Return one line about an artifact that was made or found."""
     manifest = built.artifact.manifest
-    what = "graphs" if manifest.kind == "corpus" else "groups"
+    what = "groups" if manifest.kind == "statistics" else "graphs"
     count = f"{sum(manifest.counts.values()):,} {what}"
     how = "already there" if built.reused else f"made in {built.seconds:.1f} s"
     return f"{stage:<9} {manifest.key[:12]}  {count:<16} {how}"

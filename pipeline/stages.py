@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gsx.stages import convert, describe, prepare
+from gsx.stages import convert, describe, extract, prepare
 from gsx.stages.stage import Stage
 
-STAGES: tuple[Stage, ...] = (prepare.STAGE, convert.STAGE, describe.STAGE)
+STAGES: tuple[Stage, ...] = (prepare.STAGE, convert.STAGE, describe.STAGE, extract.STAGE)
 
 
 def stage_named(name: str) -> Stage:

@@ -1,0 +1,198 @@
+"""Pieces of graphs: induced subgraphs, connected components, growth from a seed.
+
+All functions work on all graphs of a table at once. Node arrays are ``[N]`` over the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from gsx.ragged import Array, Ints, pointers, ranges, rows_of
+from gsx.table import GraphTable
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+def global_edges(table: GraphTable) -> tuple[Ints, Ints]:
+    """Return the ends of every edge as numbers over the whole table, ``[E]`` each."""
+    start = np.repeat(table.node_ptr[:-1], table.num_edges)
+    return start + table.dense("edge", "edge_src"), start + table.dense("edge", "edge_dst")
+
+
+def induced(table: GraphTable, keep: Bools) -> tuple[GraphTable, Ints]:
+    """Return the subgraphs of the nodes in ``keep`` and, per kept node, its old local number.
+
+    Every graph keeps its row, also when nothing of it is kept.
+    """
+    src, dst = global_edges(table)
+    kept_edge = keep[src] & keep[dst]
+    number = np.cumsum(keep) - 1
+    owner = rows_of(table.node_ptr)
+    node_ptr = pointers(np.bincount(owner[keep], minlength=len(table)))
+    edge_owner = table.edge_graph()[kept_edge]
+    local = (number - node_ptr[owner]).astype(np.int32)
+    part = GraphTable(
+        node_ptr=node_ptr,
+        edge_ptr=pointers(np.bincount(edge_owner, minlength=len(table))),
+        graph=table.graph,
+        node={name: _rows(values, keep) for name, values in table.node.items()},
+        edge={
+            **{name: _rows(values, kept_edge) for name, values in table.edge.items()},
+            "edge_src": local[src[kept_edge]],
+            "edge_dst": local[dst[kept_edge]],
+        },
+    )
+    old = np.arange(table.total_nodes) - table.node_ptr[owner]
+    return part, old[keep]
+
+
+def components(table: GraphTable, keep: Bools | None = None) -> Ints:
+    """Return the connected component of every node, ``[N]``, numbered over the whole table.
+
+    With ``keep``, only edges between kept nodes connect.
+    """
+    src, dst = global_edges(table)
+    if keep is not None:
+        inside = keep[src] & keep[dst]
+        src, dst = src[inside], dst[inside]
+    size = table.total_nodes
+    matrix = csr_array((np.ones(len(src), dtype=np.int8), (src, dst)), shape=(size, size))
+    _, label = connected_components(matrix, directed=False)
+    return np.asarray(label, dtype=np.int64)
+
+
+def is_connected(table: GraphTable) -> Bools:
+    """Say of every graph whether it is connected, ``[G]``; a graph without nodes is."""
+    label = components(table)
+    owner = rows_of(table.node_ptr)
+    first = np.zeros(int(label.max(initial=-1)) + 1, dtype=np.int64)
+    first[label] = owner
+    return np.asarray(np.bincount(first, minlength=len(table)) <= 1)
+
+
+def largest_component(table: GraphTable, keep: Bools) -> Bools:
+    """Return the mask of the largest connected part of the kept nodes of every graph."""
+    label = components(table, keep)
+    size = np.bincount(label[keep], minlength=int(label.max(initial=-1)) + 1)
+    owner = rows_of(table.node_ptr)
+    kept = np.flatnonzero(keep)
+    order = kept[np.lexsort((label[kept], -size[label[kept]], owner[kept]))]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = owner[order[1:]] != owner[order[:-1]]
+    best = np.full(len(table), -1, dtype=np.int64)
+    best[owner[order[first]]] = label[order[first]]
+    return np.asarray(keep & (label == best[owner]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Growth:
+    """Connected sets that grew node by node: prefixes of ``order`` are nested connected sets."""
+
+    order: Ints
+    """``[G, K]`` nodes over the whole table in the order in which they joined; -1 after the end."""
+    length: Ints
+    """``[G]`` nodes that joined."""
+
+
+def grow(table: GraphTable, score: Floats, seed: Ints, steps: int) -> Growth:
+    """Grow one connected set per graph from ``seed`` ``[G]``, always by the best neighbor.
+
+    ``seed`` holds nodes over the whole table, -1 for graphs to leave out. Edges must be sorted by
+    source. Ties go to the lower node.
+    """
+    src, dst = global_edges(table)
+    graphs, size = len(table), table.total_nodes
+    owner = rows_of(table.node_ptr)
+    edge_ptr = np.searchsorted(src, np.arange(size + 1))
+    inside = np.zeros(size, dtype=bool)
+    value = np.full(size, -np.inf)  # score of nodes on the border, -inf elsewhere
+    order = np.full((graphs, steps), -1, dtype=np.int64)
+    newest = seed.copy()
+    for step in range(steps):
+        alive = np.flatnonzero(newest >= 0)
+        if not len(alive):
+            break
+        joined = newest[alive]
+        order[alive, step] = joined
+        inside[joined] = True
+        value[joined] = -np.inf
+        counts = edge_ptr[joined + 1] - edge_ptr[joined]
+        near = dst[ranges(edge_ptr[joined], counts)]
+        near = near[~inside[near]]
+        value[near] = score[near]
+        newest = _best_per_graph(value, owner, graphs)
+        newest[seed < 0] = -1
+    return Growth(order, (order >= 0).sum(axis=1))
+
+
+def _best_per_graph(value: Floats, owner: Ints, graphs: int) -> Ints:
+    """Return the node with the largest finite value in every graph, -1 where there is none."""
+    best = np.full(graphs, -1, dtype=np.int64)
+    finite = np.flatnonzero(np.isfinite(value))
+    if not len(finite):
+        return best
+    highest = np.full(graphs, -np.inf)
+    np.maximum.at(highest, owner[finite], value[finite])
+    top = finite[value[finite] == highest[owner[finite]]]
+    best[owner[top[::-1]]] = top[::-1]
+    return best
+
+
+def _rows(values: object, keep: Bools) -> Array:
+    if not isinstance(values, np.ndarray):
+        return values.take(np.flatnonzero(keep))  # type: ignore[attr-defined, no-any-return]
+    return values[keep]
+
+
+def prefixes(table: GraphTable, order: Ints, sizes: Ints) -> tuple[GraphTable, Ints]:
+    """Return, for every row of ``order`` ``[R, K]``, the subgraph of its first ``sizes[R]`` nodes.
+
+    Nodes are numbered over the whole table and must differ within a row; rows may come from any
+    graphs. Returned are their structure, edges sorted, and the nodes in the order of the result.
+    """
+    rows = len(order)
+    chosen = (np.arange(order.shape[1]) < sizes[:, None]) & (order >= 0)
+    counts = chosen.sum(axis=1)
+    node_ptr = pointers(counts)
+    nodes, owner = order[chosen], np.repeat(np.arange(rows), counts)
+    src, dst = global_edges(table)
+    starts = np.searchsorted(src, np.arange(table.total_nodes + 1))
+    degree = starts[nodes + 1] - starts[nodes]
+    end = dst[ranges(starts[nodes], degree)]
+    edge_owner = np.repeat(owner, degree)
+    left = np.repeat(np.arange(len(nodes)), degree)
+    # An edge stays when its other end was chosen in the same row: look the pair up.
+    code = owner * table.total_nodes + nodes
+    by_code = np.argsort(code)
+    wanted = edge_owner * table.total_nodes + end
+    at = np.minimum(np.searchsorted(code[by_code], wanted), max(len(code) - 1, 0))
+    stays = code[by_code[at]] == wanted if len(code) else np.zeros(0, dtype=bool)
+    edge_owner, left, right = edge_owner[stays], left[stays], by_code[at[stays]]
+    sort = np.lexsort((right, left))
+    first = node_ptr[edge_owner[sort]]
+    part = GraphTable(
+        node_ptr=node_ptr,
+        edge_ptr=pointers(np.bincount(edge_owner, minlength=rows)),
+        edge={
+            "edge_src": (left[sort] - first).astype(np.int32),
+            "edge_dst": (right[sort] - first).astype(np.int32),
+        },
+    )
+    return part, nodes
+
+
+def best_nodes(table: GraphTable, score: Floats, count: int) -> Ints:
+    """Return the ``count`` best nodes of every graph, ``[G, count]``, -1 where there are fewer."""
+    owner = rows_of(table.node_ptr)
+    order = np.lexsort((-score, owner))
+    rank = np.arange(len(order)) - table.node_ptr[owner[order]]
+    best = np.full((len(table), count), -1, dtype=np.int64)
+    top = rank < count
+    best[owner[order[top]], rank[top]] = order[top]
+    return best
