@@ -90,7 +90,11 @@ def _run(
         environment_weight=config.environment_weight,
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = posterior.fit(lesson, options, seed=config.seed, device=device, progress=progress)
+
+    def seen(epochs: int, total: int) -> None:
+        progress(epochs * len(lesson), total * len(lesson))
+
+    model = posterior.fit(lesson, options, seed=config.seed, device=device, progress=seen)
     cost, trials = size_cost_by_held_out(model, held, SIZE_COSTS)
     score, candidates = posterior.find_candidates(model, lesson)
     causal = posterior.choose(lesson.graphs, candidates, cost)
