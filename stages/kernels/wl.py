@@ -1,0 +1,58 @@
+"""Hashes after Weisfeiler and Lehman: graphs that are equal up to order have equal hashes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gsx.ragged import Array, pointers
+from gsx.stages.kernels.subgraphs import global_edges
+from gsx.table import GraphTable
+
+Hashes = npt.NDArray[np.uint64]
+
+ROUNDS = 4
+_EDGE = np.uint64(0x9E3779B97F4A7C15)
+_OWN = np.uint64(0xD6E8FEB86659FD93)
+
+
+def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
+    """Return a 64-bit hash of every graph: structure, node features and edge attributes.
+
+    The order of nodes and edges does not matter. Sums wrap around, so a running sum and its
+    differences give exact sums per node and per graph.
+    """
+    color = _row_hashes(table.node.get("node_feat"), table.total_nodes)
+    attr = _row_hashes(table.edge.get("edge_attr"), table.total_edges)
+    src, dst = global_edges(table)
+    order = np.argsort(src, kind="stable")
+    dst, attr = dst[order], attr[order]
+    ptr = pointers(np.bincount(src, minlength=table.total_nodes))
+    for _ in range(rounds):
+        color = _mix(color * _OWN + _sums(_mix(color[dst] ^ (attr * _EDGE)), ptr))
+    return _mix(_sums(_mix(color), table.node_ptr) + table.num_nodes.astype(np.uint64))
+
+
+def _row_hashes(values: object, rows: int) -> Hashes:
+    """Return a hash of every row of numbers; equal rows have equal hashes."""
+    found = np.full(rows, 1, dtype=np.uint64)
+    if not isinstance(values, np.ndarray):
+        return found
+    # Adding zero makes -0.0 and 0.0 the same bits.
+    bits: Array = (values.astype(np.float64) + 0.0).view(np.uint64)
+    for column in range(bits.shape[1]):
+        found = _mix(found * _OWN + bits[:, column])
+    return found
+
+
+def _sums(values: Hashes, ptr: npt.NDArray[np.int64]) -> Hashes:
+    total = np.zeros(len(values) + 1, dtype=np.uint64)
+    np.cumsum(values, out=total[1:])
+    return total[ptr[1:]] - total[ptr[:-1]]
+
+
+def _mix(values: Hashes) -> Hashes:
+    """Scatter every bit over the whole word (the finalizer of splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
