@@ -22,6 +22,7 @@ for _command in (
     make.prepare,
     make.describe,
     make.pretrain,
+    make.generate,
     make.export,
     make.run,
     look.datasets,

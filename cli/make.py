@@ -108,6 +108,102 @@ def extract(
     _one_stage("extract", options, {"prepare": artifact}, making)
 
 
+@pretrain.command(short_help="Learn which nodes an edge between two parts joins.")
+@click.argument("corpus")
+@click.option(
+    "--model",
+    type=click.Choice(["vae", "diffusion"]),
+    default="vae",
+    show_default=True,
+    help="How bridges are drawn.",
+)
+@click.option("--bridge-nodes", is_flag=True, help="Also learn nodes to put into bridges.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option("--epochs", type=int, help="Passes over fresh cuts.  [default: 16]")
+@click.option("--width", type=int, default=64, show_default=True, help="Units of every layer.")
+@making_options
+def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
+    """Learn from cuts of the training graphs of CORPUS how two parts are joined."""
+    from gsx.storage.store import Store
+
+    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    options = {name: value for name, value in given.items() if value is not None}
+    _one_stage("bridge", options, {"prepare": artifact}, making)
+
+
+@click.command(short_help="Generate a corpus with graphs spliced from pieces.")
+@click.argument("source")
+@click.option(
+    "--options",
+    "code",
+    help="Three bits: pieces alone, pieces with surroundings, whole graphs.  [default: 111]",
+)
+@click.option(
+    "--f", "f", metavar="N|N..M", help="Graphs or surroundings per splice.  [default: 2..4]"
+)
+@click.option(
+    "--ratio", type=float, help="New graphs of each option per training graph.  [default: 1]"
+)
+@click.option("--count", type=int, help="New graphs of each option, exactly.")
+@click.option(
+    "--partners",
+    type=click.Choice(["any", "same-class", "same-piece"]),
+    help="Which graphs meet in a splice.  [default: any]",
+)
+@click.option("--balanced", is_flag=True, help="Every class leads as many new graphs.")
+@click.option(
+    "--attach",
+    type=click.Choice(["tree", "chain", "star"]),
+    help="What a component is joined to.  [default: tree]",
+)
+@click.option(
+    "--bridges",
+    type=click.Choice(["vae", "diffusion", "random", "none"]),
+    help="How components are joined.  [default: vae]",
+)
+@click.option(
+    "--bridge-count",
+    type=click.Choice(["expected", "sampled"]),
+    help="How many bridges a joint gets.  [default: expected]",
+)
+@click.option("--fixed-attributes", is_flag=True, help="Bridges all have the commonest attributes.")
+@click.option("--bridge-nodes", is_flag=True, help="Bridges lead over nodes of their own.")
+@click.option("--extractor", metavar="KEY", help="Pieces to use instead of training anew.")
+@click.option("--bridge", "bridge_key", metavar="KEY", help="Bridge model to use.")
+@click.option("--augmented-only", is_flag=True, help="Leave the source graphs out.")
+@click.option("--seed", type=int, help="Root of all random streams.  [default: 0]")
+@click.option("--num-graphs", type=int, help="Graphs of a dataset that is prepared first.")
+@click.option(
+    "--preset",
+    type=click.Choice(["quick", "default"]),
+    default="default",
+    show_default=True,
+    help="How long pretraining takes.",
+)
+@click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    help="How graphs are stored.  [default: parquet]",
+)
+@out_option
+@making_options
+def generate(source: str, out: str | None, making: Making, **given: Any) -> None:  # noqa: ANN401
+    """Generate a corpus from SOURCE: a recipe, the name of a dataset, or a corpus.
+
+    Whatever SOURCE lacks is made first: the source corpus, the pieces of its graphs, a model of
+    bridges. The new corpus holds the source graphs too, unless --augmented-only.
+    """
+    from gsx.cli.generating import generating_plan
+
+    plan, artifacts = generating_plan(source, given, making.store)
+    results = _run(plan, artifacts, making, out)
+    if making.as_json and not making.dry_run:
+        steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
+        print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
+
+
 @click.command(short_help="Write a corpus in another format.")
 @click.argument("corpus")
 @click.option(
@@ -155,7 +251,7 @@ def _one_stage(
 
     stage = stage_named(name)
     config = parse_config(name, options, f"gsx {name}")
-    results = _run((Step(stage, config, dict(stage.inputs)),), given, making, out)
+    results = _run((Step(stage, config, stage.inputs_of(config)),), given, making, out)
     if making.dry_run:
         return None
     built, path = results[0][1:]
@@ -190,7 +286,7 @@ def _run(
         say=(lambda _: None) if making.quiet else say,
     ):
         path = built.artifact.place.url
-        if out is not None:
+        if out is not None and step is plan[-1]:
             path = str(copy_artifact(built.artifact, Path(out)))
         results.append((step.name, built, path))
         if not quiet:

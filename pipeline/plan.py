@@ -49,9 +49,9 @@ class Status:
 def make_plan(recipe: Recipe) -> tuple[Step, ...]:
     """Return the steps of a recipe in the order in which they run; reads and writes nothing."""
     return tuple(
-        Step(stage, recipe.configs[stage.name], dict(stage.inputs))
+        Step(stage, config, stage.inputs_of(config))
         for stage in STAGES
-        if stage.name in recipe.configs
+        if (config := recipe.configs.get(stage.name)) is not None
     )
 
 

@@ -67,8 +67,8 @@ def parse_recipe(text: str, where: str) -> Recipe:
         for stage in STAGES
         if stage.name in document
     }
-    for name in configs:
-        for needed in stage_named(name).inputs.values():
+    for name, config in configs.items():
+        for needed in stage_named(name).inputs_of(config).values():
             if needed not in configs:
                 raise RecipeError(
                     f"{where}: `[{name}]` reads what `[{needed}]` makes; add a section `[{needed}]`"

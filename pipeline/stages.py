@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from gsx.stages import convert, describe, extract, prepare
+from gsx.stages import bridge, convert, describe, extract, generate, prepare
 from gsx.stages.stage import Stage
 
-STAGES: tuple[Stage, ...] = (prepare.STAGE, convert.STAGE, describe.STAGE, extract.STAGE)
+STAGES: tuple[Stage, ...] = (
+    prepare.STAGE,
+    convert.STAGE,
+    describe.STAGE,
+    extract.STAGE,
+    bridge.STAGE,
+    generate.STAGE,
+)
 
 
 def stage_named(name: str) -> Stage:

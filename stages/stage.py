@@ -31,7 +31,9 @@ class Stage:
     config: type[Any]
     """Its options, a frozen struct."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Role of each artifact it reads, and the stage that makes it."""
+    """Role of each artifact it may read, and the stage that makes it."""
+    needs: Callable[[Any], frozenset[str]] | None = None
+    """Which of the roles a config reads; all of them without it."""
     resolve: Callable[[Any], Any]
     """Fill in what the user left open and refuse what cannot work, before any long work starts."""
     run: Callable[[Any, Mapping[str, Artifact], Draft, Progress], Outcome]
@@ -40,3 +42,8 @@ class Stage:
     """Root seeds it uses."""
     sources: tuple[str, ...]
     """Modules whose code decides the result; a change of them without a new version warns."""
+
+    def inputs_of(self, config: Any) -> dict[str, str]:  # noqa: ANN401
+        """Return the roles a config reads, and the stage that makes each."""
+        roles = self.inputs.keys() if self.needs is None else self.needs(config)
+        return {role: stage for role, stage in self.inputs.items() if role in roles}

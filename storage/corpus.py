@@ -195,6 +195,16 @@ class Corpus(Sequence["Data"]):
             start[split], number[split] = stop, number[split] + 1
         return found
 
+    def shard_unit(self, number: int, form: Format) -> tuple[str, list[str] | None]:
+        """Return where shard ``number`` lies in a format, and its files; None without any."""
+        unit = self.shards[number].path(form)
+        files = [
+            name
+            for name in self.artifact.manifest.files
+            if name == unit or name.startswith(f"{unit}/")
+        ]
+        return unit, files or None
+
     def read_shard(self, number: int) -> GraphTable:
         """Return one whole shard."""
         return self._open(number).read()

@@ -65,8 +65,12 @@ def write_shard(
     info: CorpusInfo,
     make: Callable[[], GraphTable],
     formats: Sequence[Format],
+    more: Callable[[GraphTable], Mapping[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
-    """Write one shard in every format unless it is there, and return the facts about it."""
+    """Write one shard in every format unless it is there, and return the facts about it.
+
+    ``more`` finds further facts to remember about the graphs.
+    """
     table: GraphTable | None = None
     facts: dict[str, Any] = {}
     for form in formats:
@@ -74,7 +78,7 @@ def write_shard(
         if found is None:
             if table is None:
                 table = check_content(make(), info)
-                facts = shard_facts(table, info)
+                facts = {**shard_facts(table, info), **more(table)}
             write = _writer(form, table, info, facts)
             draft.write(shard.path(form), write, rows=shard.stop - shard.start)
         else:
@@ -120,8 +124,16 @@ def write_corpus(
     return finish_corpus(draft, info, facts)
 
 
-def finish_corpus(draft: Draft, info: CorpusInfo, facts: Sequence[Mapping[str, Any]]) -> Outcome:
-    """Write the description and the environment table, and sum up the facts of all shards."""
+def finish_corpus(
+    draft: Draft,
+    info: CorpusInfo,
+    facts: Sequence[Mapping[str, Any]],
+    more: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """Write the description and the environment table, and sum up the facts of all shards.
+
+    ``more`` goes into the summary of the manifest.
+    """
     groups = merge_groups(facts)
     environments = environment_rows(info, groups)
     draft.write_bytes(INFO, readable_json(info))
@@ -137,6 +149,7 @@ def finish_corpus(draft: Draft, info: CorpusInfo, facts: Sequence[Mapping[str, A
             "environments": environments,
             "groups": groups,
             "oddities": merge_oddities(facts),
+            **(more or {}),
         },
     )
 

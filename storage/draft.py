@@ -134,6 +134,12 @@ class Draft:
             path.unlink(missing_ok=True)
         return None
 
+    def forget(self, name: str) -> None:
+        """Give up a unit of an earlier run, because something it belongs to is missing."""
+        record = self._record(name)
+        for path in (record, self.root / "earlier" / record.name):
+            path.unlink(missing_ok=True)
+
     def units(self) -> list[Unit]:
         """Return every unit that this run wrote or took back, in the order of their names."""
         return sorted(self._read_records("progress"), key=lambda unit: unit.name)

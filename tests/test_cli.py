@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-COMMANDS = ("prepare", "pretrain", "describe", "export", "run", "datasets", "ls", "show",
+COMMANDS = ("prepare", "pretrain", "generate", "describe", "export", "run", "datasets", "ls", "show",
             "lineage", "diff", "verify", "gc")  # fmt: skip
 
 

@@ -100,3 +100,25 @@ def add_edges(
         edge={"edge_src": src[order], "edge_dst": dst[order], **columns},
     )
     return joined, pointers(np.bincount(new_owner, minlength=len(table))), new - edge_ptr[new_owner]
+
+
+def add_nodes(
+    table: GraphTable, graph: Ints, node: dict[str, Array]
+) -> tuple[GraphTable, Ints, Ints]:
+    """Return the graphs with nodes added, each graph's after the nodes it has.
+
+    ``graph`` ``[B]`` names the graph of every new node, ``node`` holds all node columns of the new
+    ones. Also returns the local numbers of the new nodes, ``[B]``, and where the old nodes are now,
+    over the whole table.
+    """
+    owner = np.concatenate([rows_of(table.node_ptr), graph])
+    order = np.argsort(owner, kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    node_ptr = pointers(np.bincount(owner, minlength=len(table)))
+    columns = {
+        name: np.concatenate([table.dense("node", name), node[name]])[order] for name in table.node
+    }
+    grown = GraphTable(node_ptr, table.edge_ptr, table.graph, columns, table.edge)
+    old, new = place[: table.total_nodes], place[table.total_nodes :]
+    return grown, new - node_ptr[graph], old

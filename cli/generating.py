@@ -1,0 +1,119 @@
+"""Turn the command line of `gsx generate` into a plan: what is given, and what must be made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gsx.errors import UsageError
+from gsx.pipeline.plan import Step, make_plan
+from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
+from gsx.stages.datasets import motif
+from gsx.storage.store import Artifact, Store
+
+FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
+QUICK: Mapping[str, dict[str, Any]] = {
+    "extract": {"node_epochs": 4, "set_epochs": 2},
+    "bridge": {"epochs": 4},
+}
+"""What pretraining is cut down to by ``--preset quick``."""
+_RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
+
+
+def generating_plan(
+    source: str, given: Mapping[str, Any], store: str | None
+) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
+    """Return the steps to run and the artifacts that stand in for others."""
+    if source.endswith(".toml"):
+        return _from_recipe(source, given), {}
+    place = Store.at(store)
+    artifacts: dict[str, Artifact] = {}
+    configs: dict[str, Any] = {}
+    if source in (*motif.DATASETS, *motif.ALIASES):
+        options = {"dataset": source, **_some(given, "num_graphs")}
+        configs["prepare"] = _config("prepare", options)
+    else:
+        if given["num_graphs"] is not None:
+            raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
+        artifacts["prepare"] = place.resolve(source, kind="corpus")
+    wanted = _config("generate", _generate_options(given))
+    needed = _stages_needed(wanted)
+    for stage, option, kind in (
+        ("extract", "extractor", "extractor"),
+        ("bridge", "bridge_key", "bridge"),
+    ):
+        if given[option] is not None and stage not in needed:
+            raise UsageError(f"--{kind} is not used by these options; leave it out")
+        if given[option] is not None:
+            artifacts[stage] = place.resolve(given[option], kind=kind)
+        elif stage in needed:
+            options = dict(QUICK[stage]) if given["preset"] == "quick" else {}
+            if stage == "bridge":
+                options |= _bridge_options(given)
+            configs[stage] = _config(stage, options)
+    configs["generate"] = wanted
+    return make_plan(Recipe("generate", configs)), artifacts
+
+
+def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
+    extra = [name for name, value in given.items() if value not in (None, False, "default")]
+    if extra:
+        raise UsageError(
+            f"a recipe says it all: write `{extra[0]}` into {source}, or name a dataset instead"
+        )
+    recipe = read_recipe(Path(source))
+    if "generate" not in recipe.configs:
+        raise UsageError(f"{source} has no section `[generate]`. Add one, or use `gsx run`.")
+    return make_plan(recipe)
+
+
+def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("ratio", "count", "partners", "attach", "bridge_count", "seed", "shard_graphs")
+    options = _some(given, *names)
+    if given["code"] is not None:
+        options["options"] = given["code"]
+    if given["f"] is not None:
+        options["f"] = _range(given["f"])
+    if given["form"] is not None:
+        options["formats"] = FORMATS[given["form"]]
+    if given["bridges"] in ("random", "none"):
+        options["bridges"] = given["bridges"]
+    if given["fixed_attributes"]:
+        options["attributes"] = "fixed"
+    for flag in ("balanced", "bridge_nodes", "augmented_only"):
+        if given[flag]:
+            options[flag] = True
+    return options
+
+
+def _bridge_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if given["bridges"] == "diffusion":
+        options["model"] = "diffusion"
+    if given["bridge_nodes"]:
+        options["bridge_nodes"] = True
+    return options
+
+
+def _some(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: given[name] for name in names if given[name] is not None}
+
+
+def _range(text: str) -> tuple[int, int]:
+    found = _RANGE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"--f takes a number or a range such as 2..4; got `{text}`")
+    low = int(found[1])
+    return low, int(found[2] or low)
+
+
+def _stages_needed(config: Any) -> set[str]:  # noqa: ANN401
+    from gsx.pipeline.stages import stage_named
+
+    return set(stage_named("generate").inputs_of(config).values())
+
+
+def _config(stage: str, options: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    return parse_config(stage, options, f"gsx {stage}")

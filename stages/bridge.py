@@ -1,0 +1,202 @@
+"""Pretrain the bridge generator: which nodes of two components an edge joins, and how many do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+import numpy as np
+
+from gsx.errors import StageError, UsageError
+from gsx.stages.stage import Progress, Stage
+from gsx.storage.corpus import Corpus
+from gsx.storage.digest import readable_json
+from gsx.storage.draft import Draft
+from gsx.storage.publish import Outcome
+from gsx.storage.store import Artifact
+
+if TYPE_CHECKING:
+    from gsx.ragged import Array
+    from gsx.stages.bridges.model import BridgeShape
+    from gsx.table import GraphTable
+
+SHAPE = "model.json"
+WEIGHTS = "weights.safetensors"
+CODEBOOK = 64
+"""Rows of attributes, or of features of bridge nodes, told apart."""
+COUNT_QUANTILE = 0.999
+LARGEST_COUNT = 32
+TERMS = 32
+
+
+class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of ``[bridge]``."""
+
+    model: Literal["vae", "diffusion"] = "vae"
+    """How bridges are drawn."""
+    bridge_nodes: bool = False
+    """Also learn the features of nodes to put into bridges."""
+    seed: int = 0
+    """Root of the random streams that initialize, cut and shuffle."""
+    epochs: int = 16
+    width: int = 64
+    latent: int = 16
+    learning_rate: float = 5e-3
+    attribute_weight: float = 1.0
+    """Alpha of the paper: what a wrong attribute costs."""
+    kl_weight: float = 1e-3
+    """Beta of the paper: what a nat of a node's latent costs."""
+    count_weight: float = 0.3
+
+
+def resolve(config: BridgeConfig) -> BridgeConfig:
+    """Refuse numbers that cannot work."""
+    for name in ("epochs", "width", "latent"):
+        if getattr(config, name) < 1:
+            raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
+    for name in ("attribute_weight", "kl_weight", "count_weight"):
+        if not getattr(config, name) >= 0:
+            raise UsageError(f"{name} must not be negative; got {getattr(config, name)}")
+    if not config.learning_rate > 0:
+        raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
+    return config
+
+
+def run(
+    config: BridgeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    """Learn on cuts of training graphs; score cuts of ``id_val`` graphs."""
+    from gsx.stages.extractors.lesson import one_thread
+
+    with one_thread():
+        return _run(config, inputs, draft, progress)
+
+
+def _run(
+    config: BridgeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    import torch
+    from safetensors.numpy import save_file
+
+    from gsx.stages.bridges.fit import FitOptions, fit
+    from gsx.stages.bridges.model import BridgeModel
+    from gsx.stages.bridges.quality import held_out_quality
+
+    corpus = Corpus(inputs["corpus"])
+    train, held = _read(corpus)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    shape = _shape(config, train)
+    model = BridgeModel.fresh(shape, config.seed, device)
+    options = FitOptions(
+        epochs=config.epochs,
+        learning_rate=config.learning_rate,
+        attribute_weight=config.attribute_weight,
+        kl_weight=config.kl_weight,
+        count_weight=config.count_weight,
+        seed=config.seed,
+    )
+    total = config.epochs * len(train)
+    history = fit(model, train, None, options, lambda done: progress(done * len(train), total))
+    quality = held_out_quality(model, held, None, config.seed)
+    weights = model.weights()
+
+    def save(path: Path) -> None:
+        save_file(weights, path)
+
+    draft.write(WEIGHTS, save)
+    draft.write_bytes(SHAPE, readable_json(shape))
+    draft.write_bytes("quality.json", readable_json(quality))
+    draft.write_bytes("history.json", readable_json(history))
+    return Outcome(
+        counts={"graphs": len(train)},
+        summary={"name": corpus.info.name, "device": device.type, "quality": quality},
+    )
+
+
+def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
+    """Return training and held-out graphs; refuse a corpus without anything to cut."""
+    info = corpus.info
+    if info.level != "graph":
+        raise StageError(
+            f"{info.name} labels nodes; graphs are spliced only where graphs have labels."
+        )
+    if info.sparse:
+        raise StageError(f"{info.name} has sparse node features, which bridge models do not read.")
+    for split in ("train", "id_val"):
+        if split not in corpus.splits:
+            raise StageError(f"{info.name} has no `{split}` graphs; prepare it with that split.")
+    known = {column.name for column in info.columns}
+    names = ["node_feat", *({"edge_attr"} & known)]
+    train = corpus.table(split="train", columns=names)
+    if not train.total_edges:
+        raise StageError(
+            f"no training graph of {info.name} has an edge, so there is nothing to learn bridges "
+            "from. Splice without bridges: `gsx generate … --bridges none`."
+        )
+    return train, corpus.table(split="id_val", columns=names)
+
+
+def _shape(config: BridgeConfig, train: GraphTable) -> BridgeShape:
+    from gsx.seeds import rng
+    from gsx.stages.bridges.lesson import cut_graphs
+    from gsx.stages.bridges.model import BridgeShape
+    from gsx.stages.kernels.inputs import learn_code
+
+    code = learn_code(train)
+    cut = cut_graphs(train, code, rng(config.seed, "bridge", "shape"))
+    counts = np.diff(cut.bridge_left.ptr)
+    attributes, rates = frequent_rows(cut.bridge_attr.values)
+    nodes, _ = frequent_rows(
+        train.dense("node", "node_feat") if config.bridge_nodes else counts[:0, None]
+    )
+    largest = int(np.quantile(counts, COUNT_QUANTILE)) if len(counts) else 1
+    return BridgeShape(
+        model=config.model,
+        code=code,
+        attributes=attributes,
+        attribute_rates=rates,
+        largest_count=min(max(largest, 1), LARGEST_COUNT),
+        width=config.width,
+        layers=3,
+        latent=config.latent,
+        terms=TERMS,
+        bridge_nodes=nodes,
+    )
+
+
+def frequent_rows(values: Array) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
+    """Return the most frequent rows, at most ``CODEBOOK``, and the share of each among them."""
+    if not values.size:
+        return (), ()
+    rows, counts = np.unique(values, axis=0, return_counts=True)
+    top = np.lexsort((np.arange(len(rows)), -counts))[:CODEBOOK]
+    share = counts[top] / counts[top].sum()
+    return tuple(tuple(map(float, rows[t])) for t in top), tuple(share.tolist())
+
+
+STAGE = Stage(
+    name="bridge",
+    version=1,
+    kind="bridge",
+    config=BridgeConfig,
+    inputs={"corpus": "prepare"},
+    resolve=resolve,
+    run=run,
+    seeds=lambda config: {"bridge": config.seed},
+    sources=(
+        "gsx.stages.bridge",
+        "gsx.stages.bridges.diffusion",
+        "gsx.stages.bridges.fit",
+        "gsx.stages.bridges.lesson",
+        "gsx.stages.bridges.model",
+        "gsx.stages.bridges.quality",
+        "gsx.stages.kernels.cuts",
+        "gsx.stages.kernels.inputs",
+        "gsx.stages.kernels.subgraphs",
+        "gsx.stages.kernels.walks",
+        "gsx.stages.nets.bridge",
+        "gsx.stages.nets.gin",
+    ),
+)

@@ -1,0 +1,259 @@
+"""Draw bridges between components with a trained model, many splices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from gsx.ragged import Array, Ints, pointers, rows_of
+from gsx.stages.bridges.diffusion import STEPS, earlier, kept, noise_terms
+from gsx.stages.bridges.model import BridgeModel
+from gsx.stages.kernels.choice import draw_from_odds
+from gsx.stages.kernels.subgraphs import Bools, Floats
+
+RUN_PAIRS = 4_000_000
+"""Pairs whose odds are held at once, unless a single attachment has more."""
+BLOCK_PAIRS = 262_144
+BLOCK_ATTACHMENTS = 512
+"""Pairs and attachments the decoder looks at together: what stays inside a processor's cache."""
+
+CountRule = Literal["expected", "sampled"]
+PairRule = Literal["learned", "random"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attachments:
+    """Pairs of components to be joined; nodes are numbered over the whole table of splices."""
+
+    left_start: Ints
+    left_count: Ints
+    right_start: Ints
+    right_count: Ints
+    left_slot: Ints
+    """Which component the left one is, over all components of the table."""
+    right_slot: Ints
+
+    def __len__(self) -> int:
+        return len(self.left_start)
+
+    def take(self, rows: Ints) -> Attachments:
+        """Return some of them."""
+        return Attachments(
+            self.left_start[rows],
+            self.left_count[rows],
+            self.right_start[rows],
+            self.right_count[rows],
+            self.left_slot[rows],
+            self.right_slot[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bridges:
+    """Edges that join components."""
+
+    attachment: Ints
+    """``[B]`` in rising order."""
+    left: Ints
+    """``[B]`` nodes over the whole table of splices."""
+    right: Ints
+    attribute: Ints
+    """``[B]`` row of the model's attributes."""
+    node: Ints
+    """``[B]`` row of the model's bridge nodes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """What the model knows of the nodes and components of a table of splices."""
+
+    mean: Array
+    spread: Array
+    counted: Array
+    """``[S, 2 W + 1]`` per component."""
+    free: Bools | None = None
+    """``[N]`` nodes that may take a bridge; all may without it."""
+
+
+def draw_bridges(
+    model: BridgeModel,
+    nodes: Nodes,
+    attachments: Attachments,
+    stream: np.random.Generator,
+    *,
+    pairs: PairRule = "learned",
+    counts: CountRule = "expected",
+) -> Bridges:
+    """Draw the bridges of every attachment: at least one, unless no free pair of nodes is left.
+
+    How many: the expected number under the pair probabilities, rounded, or drawn from the
+    counter. Which: without replacement, in proportion to the odds of the pairs, or at random.
+    """
+    latent = nodes.mean
+    if model.shape.model == "vae" and pairs == "learned":
+        drawn = stream.standard_normal(nodes.mean.shape, dtype=np.float32)
+        latent = nodes.mean + nodes.spread * drawn
+    with torch.no_grad():
+        state = torch.from_numpy(latent).to(model.device)
+        terms = model.decoder.node_terms(state)
+        likely = _counter(model, nodes.counted, attachments)
+        found = []
+        for rows in _runs(attachments):
+            run = _Run(model, terms, attachments.take(rows), likely[rows])
+            at, left, right = _draw_run(run, nodes.free, stream, pairs, counts)
+            found.append((rows[at], left, right))
+        at, left, right = (np.concatenate(part) for part in zip(*found, strict=True))
+        order = np.argsort(at, kind="stable")
+        at, left, right = at[order], left[order], right[order]
+        attribute, node = _heads(model, state, left, right, stream)
+    return Bridges(at, left, right, attribute, node)
+
+
+def _counter(model: BridgeModel, counted: Array, attachments: Attachments) -> Floats:
+    """Return the counter's probabilities of 1..largest bridges, ``[P, largest]``."""
+    left = torch.from_numpy(counted[attachments.left_slot]).to(model.device)
+    right = torch.from_numpy(counted[attachments.right_slot]).to(model.device)
+    return np.asarray(model.counter(left, right).softmax(dim=1).cpu().numpy(), dtype=np.float64)
+
+
+def _runs(attachments: Attachments) -> Iterator[Ints]:
+    """Cut attachments into runs whose pairs fit into memory; those alike in size lie together."""
+    order = np.lexsort((attachments.left_count, attachments.right_count))
+    ends = np.cumsum((attachments.left_count * attachments.right_count)[order])
+    start = 0
+    while start < len(attachments):
+        before = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, before + RUN_PAIRS, side="right")), start + 1)
+        yield order[start:stop]
+        start = stop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """Attachments whose pairs are looked at together; pairs lie attachment by attachment."""
+
+    model: BridgeModel
+    terms: tuple[torch.Tensor, torch.Tensor]
+    attachments: Attachments
+    likely: Floats
+
+    @property
+    def ptr(self) -> Ints:
+        """Where the pairs of every attachment start, ``[P + 1]``."""
+        return pointers(self.attachments.left_count * self.attachments.right_count)
+
+    def ends(self, pair: Ints, attachment: Ints) -> tuple[Ints, Ints]:
+        """Return the two nodes of some pairs of some attachments."""
+        inside = pair - self.ptr[attachment]
+        left, right = np.divmod(inside, self.attachments.right_count[attachment])
+        return (
+            self.attachments.left_start[attachment] + left,
+            self.attachments.right_start[attachment] + right,
+        )
+
+    def logits(self) -> Array:
+        """Return the logits of all pairs, ``[pairs]``."""
+        found = np.empty(int(self.ptr[-1]), dtype=np.float32)
+        here = 0
+        for first, last in _blocks(self.attachments):
+            part = self.attachments.take(np.arange(first, last))
+            left, has_left = _padded(part.left_start, part.left_count)
+            right, has_right = _padded(part.right_start, part.right_count)
+            grid = self.model.decoder.grid_logits(
+                self.terms, torch.from_numpy(left), torch.from_numpy(right)
+            )
+            values = grid.cpu().numpy()[has_left[:, :, None] & has_right[:, None, :]]
+            found[here : here + len(values)] = values
+            here += len(values)
+        return found
+
+
+def _blocks(attachments: Attachments) -> Iterator[tuple[int, int]]:
+    """Cut attachments, which are sorted by size, so that padded grids stay small."""
+    start = 0
+    while start < len(attachments):
+        widest = attachments.left_count[start : start + BLOCK_ATTACHMENTS].max()
+        widest *= attachments.right_count[start : start + BLOCK_ATTACHMENTS].max()
+        stop = min(start + max(int(BLOCK_PAIRS // widest), 1), start + BLOCK_ATTACHMENTS)
+        yield start, min(stop, len(attachments))
+        start = stop
+
+
+def _padded(start: Ints, count: Ints) -> tuple[Ints, Bools]:
+    """Return ``[B, longest]`` consecutive numbers and which of them are real."""
+    step = np.arange(int(count.max(initial=1)))
+    real = step < count[:, None]
+    return np.where(real, start[:, None] + step, start[:, None]), real
+
+
+def _draw_run(
+    run: _Run, free: Bools | None, stream: np.random.Generator, pairs: PairRule, counts: CountRule
+) -> tuple[Ints, Ints, Ints]:
+    ptr = run.ptr
+    if pairs == "random":
+        odds = np.ones(int(ptr[-1]), dtype=np.float32)
+    elif run.model.shape.model == "vae":
+        odds = np.exp(np.clip(run.logits(), -30, 30))
+    else:
+        odds = _denoised(run, stream)
+    if counts == "sampled" or pairs == "random":
+        mark = stream.random(len(run.likely))[:, None]
+        wanted = 1 + (run.likely.cumsum(axis=1) < mark).sum(axis=1)
+        wanted = np.minimum(wanted, run.likely.shape[1])
+    else:
+        total = np.add.reduceat(odds / (1 + odds), ptr[:-1], dtype=np.float64)
+        wanted = np.maximum(np.rint(total).astype(np.int64), 1)
+    if free is not None:
+        left, right = run.ends(np.arange(ptr[-1]), rows_of(ptr))
+        odds = odds * (free[left] & free[right])
+    at, pair = draw_from_odds(odds, ptr, wanted, stream)
+    return at, *run.ends(pair, at)
+
+
+def _denoised(run: _Run, stream: np.random.Generator) -> Array:
+    """Walk from pure noise to the belief in every pair; the last step gives the odds."""
+    ptr, size = run.ptr, int(run.ptr[-1])
+    expected = run.likely @ np.arange(1, run.likely.shape[1] + 1)
+    rates = np.repeat(expected / np.maximum(np.diff(ptr), 1), np.diff(ptr)).astype(np.float32)
+    rates = np.minimum(rates, 0.5)
+    left, right = run.ends(np.arange(size), rows_of(ptr))
+    plain = torch.from_numpy(run.logits())
+    bits = (stream.random(size, dtype=np.float32) < rates).astype(np.float32)
+    odds = np.empty(size, dtype=np.float32)
+    for step in range(STEPS, 0, -1):
+        level = kept(torch.tensor(float(step))).expand(size)
+        ones = bits > 0
+        ends = np.concatenate([left[ones], right[ones]])
+        degree = np.bincount(ends, minlength=len(run.terms[1])).astype(np.float32)
+        around = (torch.from_numpy(degree[left]), torch.from_numpy(degree[right]))
+        seen = noise_terms(torch.from_numpy(bits), level, *around)
+        odds = run.model.decoder.denoised(plain, seen).clamp(-30, 30).exp().numpy()
+        if step > 1:
+            true = torch.from_numpy(odds / (1 + odds))
+            one = earlier(torch.from_numpy(bits), true, torch.from_numpy(rates), step)
+            bits = (stream.random(size, dtype=np.float32) < one.numpy()).astype(np.float32)
+    return odds
+
+
+def _heads(
+    model: BridgeModel, latent: torch.Tensor, left: Ints, right: Ints, stream: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Draw attributes and bridge nodes from what the decoder thinks of the chosen pairs."""
+    ends = (torch.from_numpy(left), torch.from_numpy(right))
+    pair = model.decoder.pair_latents(latent, *ends)
+    drawn = []
+    for head, known in (
+        (model.decoder.attribute, model.shape.attributes),
+        (model.decoder.node, model.shape.bridge_nodes),
+    ):
+        if known:
+            share = head(pair).softmax(dim=1).cpu().numpy().cumsum(axis=1)
+            mark = stream.random(len(left)) * share[:, -1]
+            drawn.append((share < mark[:, None]).sum(axis=1).astype(np.int64))
+        else:
+            drawn.append(np.zeros(len(left), dtype=np.int64))
+    return drawn[0], drawn[1]

@@ -1,0 +1,142 @@
+"""Generate a corpus: source graphs beside graphs spliced from their pieces.
+
+The plan is a list of shards known before any is made. A shard is cut into blocks, and a block is a
+pure function of its name: whoever makes it, in whatever order, makes the same graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from gsx.errors import UsageError
+from gsx.stages.stage import Progress, Stage
+from gsx.storage.corpus_writer import SHARD_GRAPHS, Format
+from gsx.storage.draft import Draft
+from gsx.storage.publish import Outcome
+from gsx.storage.store import Artifact
+
+if TYPE_CHECKING:
+    from gsx.stages.splicing.splicer import Option
+
+MOST_COMPONENTS = 16
+
+
+class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of ``[generate]``."""
+
+    options: str = "111"
+    """Three bits: causal pieces alone, causal with environmental pieces, whole graphs."""
+    f: tuple[int, int] = (2, 4)
+    """How many environmental pieces (option 2) or whole graphs (option 3), from and to."""
+    ratio: float | None = None
+    """Augmented graphs of each option per training graph; 1 when ``count`` is not given."""
+    count: int | None = None
+    """Augmented graphs of each option, exactly."""
+    partners: Literal["any", "same-class", "same-piece"] = "any"
+    """Which graphs meet: any, those of one class, or the same piece again and again."""
+    balanced: bool = False
+    """Whether every class leads as many graphs as any other."""
+    attach: Literal["tree", "chain", "star"] = "tree"
+    """What a component is joined to: any earlier one, the one before, or the first."""
+    bridges: Literal["learned", "random", "none"] = "learned"
+    """Which nodes a bridge joins; ``none`` leaves components apart."""
+    bridge_count: Literal["expected", "sampled"] = "expected"
+    """How many bridges: expected from the pairs, or drawn from the counter."""
+    attributes: Literal["learned", "fixed"] = "learned"
+    """Attributes of bridges: drawn, or always the most frequent."""
+    bridge_nodes: bool = False
+    """Whether a bridge leads over a node of its own."""
+    augmented_only: bool = False
+    """Leave the source graphs out of the corpus."""
+    seed: int = 0
+    """Root of the random streams that choose and join."""
+    shard_graphs: int = SHARD_GRAPHS
+    """Graphs per file; fewer where graphs are large."""
+    formats: tuple[Format, ...] = ("parquet",)
+
+    @property
+    def enabled(self) -> tuple[Option, ...]:
+        """The numbers of the options that are on."""
+        numbers: tuple[Option, ...] = (1, 2, 3)
+        return tuple(n for n, bit in zip(numbers, self.options, strict=True) if bit == "1")
+
+
+def resolve(config: GenerateConfig) -> GenerateConfig:
+    """Refuse what cannot work, and fill in the ratio."""
+    if len(config.options) != 3 or set(config.options) - {"0", "1"}:
+        raise UsageError(f"options must be three bits such as 101; got `{config.options}`")
+    if config.options == "000":
+        raise UsageError("options 000 makes nothing. Turn at least one on, such as 001.")
+    low, high = config.f
+    if not 1 <= low <= high <= MOST_COMPONENTS:
+        raise UsageError(f"f must lie in 1..{MOST_COMPONENTS}, from low to high; got {low}..{high}")
+    if config.options == "001" and high < 2:
+        raise UsageError("option 3 splices two graphs or more; give f of 2 at least")
+    if config.ratio is not None and config.count is not None:
+        raise UsageError("give `ratio` or `count`, not both")
+    if config.count is not None and config.count < 1:
+        raise UsageError(f"count must be at least 1; got {config.count}")
+    ratio = 1.0 if config.ratio is None and config.count is None else config.ratio
+    if ratio is not None and not 0 < ratio < float("inf"):
+        raise UsageError(f"ratio must be positive; got {ratio}")
+    if config.shard_graphs < 1:
+        raise UsageError(f"shard_graphs must be at least 1; got {config.shard_graphs}")
+    if not config.formats or len(set(config.formats)) != len(config.formats):
+        raise UsageError("formats must name `parquet`, `zarr` or both, each once")
+    formats = tuple(sorted(config.formats))
+    return msgspec.structs.replace(config, ratio=ratio, formats=formats)
+
+
+def needs(config: GenerateConfig) -> frozenset[str]:
+    """Return the roles of the artifacts a config reads."""
+    roles = {"corpus"}
+    if config.options != "001":
+        roles.add("extractor")
+    if config.bridges != "none" and config.options != "100":
+        roles.add("bridge")
+    return frozenset(roles)
+
+
+def run(
+    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    """Write source and augmented shards into ``draft``."""
+    from gsx.stages.extractors.lesson import one_thread
+    from gsx.stages.splicing.build import generate
+
+    with one_thread():
+        return generate(config, inputs, draft, progress)
+
+
+STAGE = Stage(
+    name="generate",
+    version=1,
+    kind="corpus",
+    config=GenerateConfig,
+    inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge"},
+    needs=needs,
+    resolve=resolve,
+    run=run,
+    seeds=lambda config: {"generate": config.seed},
+    sources=(
+        "gsx.stages.generate",
+        "gsx.stages.bridges.diffusion",
+        "gsx.stages.bridges.draw",
+        "gsx.stages.bridges.model",
+        "gsx.stages.kernels.choice",
+        "gsx.stages.kernels.inputs",
+        "gsx.stages.kernels.splice",
+        "gsx.stages.kernels.subgraphs",
+        "gsx.stages.kernels.wl",
+        "gsx.stages.nets.bridge",
+        "gsx.stages.nets.gin",
+        "gsx.stages.splicing.build",
+        "gsx.stages.splicing.components",
+        "gsx.stages.splicing.compose",
+        "gsx.stages.splicing.plan",
+        "gsx.stages.splicing.splicer",
+    ),
+)

@@ -1,0 +1,277 @@
+"""Build a generated corpus: check what was given, make every shard, sum it up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from gsx.columns import CorpusInfo
+from gsx.errors import StageError
+from gsx.ragged import Ints
+from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.splicing import inputs as given
+from gsx.stages.splicing.components import Components, components_of, join_components
+from gsx.stages.splicing.plan import (
+    PlannedShard,
+    augmented_info,
+    environment_of,
+    new_environments,
+    plan_augmented,
+)
+from gsx.stages.splicing.quality import option_quality, shard_quality
+from gsx.stages.splicing.splicer import Block, Option, Splicer, SpliceRules
+from gsx.stages.stage import Progress
+from gsx.storage.carry import carry_shard
+from gsx.storage.corpus import Corpus
+from gsx.storage.corpus_writer import Shard, finish_corpus, write_shard
+from gsx.storage.draft import Draft
+from gsx.storage.publish import Outcome
+from gsx.storage.store import Artifact
+from gsx.table import GraphTable, concat
+
+if TYPE_CHECKING:
+    from gsx.stages.generate import GenerateConfig
+
+BLOCK_NODES = 50_000
+"""Nodes of one block, about; what one block needs stays in a processor's cache."""
+BLOCK_GRAPHS = 1024
+SHARD_NODES = 4_000_000
+"""Nodes above which a shard holds fewer graphs than asked for."""
+
+
+def generate(
+    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    """Write source and augmented shards into ``draft``."""
+    source = given.read(config, inputs)
+    environments = new_environments(source.corpus.info, config.enabled)
+    info = augmented_info(source.corpus.info, environments)
+    counts = {option: _count(config, len(source.train)) for option in config.enabled}
+    carried = [] if config.augmented_only else source.corpus.shards
+    before = sum(shard.split == "train" for shard in carried)
+    shard_graphs = _shard_graphs(config, source.train)
+    planned = plan_augmented(counts, shard_graphs, before, source.next_id)
+    train_hashes = wl_hashes(source.train)
+    held_out = given.held_out_hashes(source.corpus)
+    total = sum(counts.values())
+    facts: list[Mapping[str, Any]] = _carry(config, draft, source.corpus, len(planned))
+    quality: dict[str, Any] = {}
+    warnings: list[str] = []
+    done = 0
+    for option in config.enabled:
+        splicer: Splicer | None = None
+        parts: list[dict[str, Any]] = []
+        hashes: list[Hashes] = []
+        for plan in (plan for plan in planned if plan.option == option):
+
+            def make(plan: PlannedShard = plan) -> Splicer:
+                nonlocal splicer
+                splicer = splicer or make_splicer(config, source, info, plan.option, held_out)
+                return splicer
+
+            env_id = environment_of(environments, option)
+            found, hashed = _write(config, draft, plan, info, make, env_id, source)
+            parts.append(found["splice"])
+            hashes.append(hashed)
+            facts.append(found)
+            done += plan.stop - plan.start
+            progress(done, total)
+        summed = option_quality(parts, np.concatenate(hashes), train_hashes, held_out)
+        quality[f"option_{option}"] = summed
+        warnings += _warnings(option, summed, config)
+    nodes = source.train.num_nodes
+    quality["source"] = {
+        "graphs": len(nodes),
+        "min_nodes": int(nodes.min()),
+        "mean_nodes": round(float(nodes.mean()), 3),
+        "max_nodes": int(nodes.max()),
+        **source.left_out,
+    }
+    outcome = finish_corpus(draft, info, facts, {"quality": quality})
+    return Outcome(
+        counts=outcome.counts,
+        warnings=(*warnings, *outcome.warnings),
+        summary=outcome.summary,
+    )
+
+
+def make_splicer(
+    config: GenerateConfig,
+    source: given.Source,
+    info: CorpusInfo,
+    option: Option,
+    held_out: Hashes,
+) -> Splicer:
+    """Cut and encode the components of one option."""
+    train, rows = source.train, len(source.train)
+    lead: Components
+    if option == 3:
+        lead = components_of(train, None, source.model)
+        pool, lead_at = lead, lead.at(rows)
+        rest_at = lead_at
+    else:
+        lead = components_of(train, source.causal, source.model)
+        pool, lead_at = lead, lead.at(rows)
+        rest_at = np.full(rows, -1, dtype=np.int64)
+        if option == 2:
+            rest = components_of(train, source.environmental, source.model)
+            at = rest.at(rows)
+            rest_at = np.where(at >= 0, at + len(lead.source), -1)
+            pool = join_components(lead, rest)
+    lead_at = np.where(source.labelled, lead_at, -1)
+    rest_at = np.where(source.labelled | (option == 2), rest_at, -1)
+    _require_sources(config, option, lead_at, rest_at, info)
+    low, high = config.f
+    return Splicer(
+        rules=SpliceRules(
+            option=option,
+            f=(max(low, 2), max(high, 2)) if option == 3 else (low, high),
+            partners=config.partners,
+            attach=config.attach,
+            balanced=config.balanced,
+            bridges=config.bridges,
+            bridge_count=config.bridge_count,
+            fixed_attributes=config.attributes == "fixed",
+            bridge_nodes=config.bridge_nodes,
+            seed=config.seed,
+        ),
+        info=info,
+        components=pool,
+        lead_at=lead_at,
+        rest_at=rest_at,
+        graph_id=source.graph_id,
+        y=source.y,
+        classes=source.classes,
+        model=source.model,
+        forbidden=held_out,
+    )
+
+
+def build_shard(
+    splicer: Splicer, plan: PlannedShard, env_id: int, block_graphs: int
+) -> tuple[GraphTable, Hashes, Counter[str], int]:
+    """Make the graphs of one shard; needs nothing but its arguments, so any worker may do it."""
+    blocks: list[Block] = []
+    for number in range(plan.start // block_graphs, -(-plan.stop // block_graphs)):
+        first = number * block_graphs
+        block = splicer.block(number, min(block_graphs, plan.stop - first))
+        blocks.append(block)
+    table = concat([block.table for block in blocks])
+    ids = plan.first_id + np.arange(len(table), dtype=np.int64)
+    env = np.full(len(table), env_id, dtype=np.int32)
+    refused: Counter[str] = Counter()
+    for block in blocks:
+        refused.update(block.refused)
+    return (
+        table.with_columns(graph={"graph_id": ids, "env_id": env}),
+        np.concatenate([block.hashes for block in blocks]),
+        refused,
+        sum(block.first_refused for block in blocks),
+    )
+
+
+def block_size(train: GraphTable, config: GenerateConfig) -> int:
+    """Return how many graphs one block has: the same for every shard of a config."""
+    nodes = float(train.num_nodes.mean()) * config.f[1]
+    return int(np.clip(BLOCK_NODES / max(nodes, 1.0), 1, min(BLOCK_GRAPHS, config.shard_graphs)))
+
+
+def _write(
+    config: GenerateConfig,
+    draft: Draft,
+    plan: PlannedShard,
+    info: CorpusInfo,
+    splicer: Any,  # noqa: ANN401
+    env_id: int,
+    source: given.Source,
+) -> tuple[dict[str, Any], Hashes]:
+    name = f"hashes/{Path(plan.shard.path('parquet')).stem}.safetensors"
+    sizes = source.train.num_nodes
+    made: dict[str, Any] = {}
+
+    def make() -> GraphTable:
+        block = block_size(source.train, config)
+        table, hashes, refused, first = build_shard(splicer(), plan, env_id, block)
+        made.update(hashes=hashes, refused=dict(refused), first_refused=first)
+        return table
+
+    def more(table: GraphTable) -> dict[str, Any]:
+        def save(path: Path) -> None:
+            save_file({"wl": made["hashes"]}, path)
+
+        draft.write(name, save)
+        found = shard_quality(table, (int(sizes.min()), int(sizes.max())), info.task)
+        return {
+            "splice": {
+                **found,
+                "refused": made["refused"],
+                "first_refused": made["first_refused"],
+            }
+        }
+
+    if draft.finished(name) is None:
+        for form in config.formats:
+            draft.forget(plan.shard.path(form))
+    facts = write_shard(draft, plan.shard, info, make, config.formats, more)
+    return facts, load_file(draft.content / name)["wl"]
+
+
+def _carry(
+    config: GenerateConfig, draft: Draft, corpus: Corpus, more: int
+) -> list[Mapping[str, Any]]:
+    if config.augmented_only:
+        return []
+    for number, shard in enumerate(corpus.shards):
+        total = shard.total + (more if shard.split == "train" else 0)
+        renamed = Shard(shard.split, shard.number, total, shard.start, shard.stop)
+        for form in config.formats:
+            carry_shard(draft, corpus, number, renamed, form)
+    summary = corpus.artifact.manifest.summary
+    return [{"groups": summary["groups"], "oddities": summary["oddities"]}]
+
+
+def _count(config: GenerateConfig, training: int) -> int:
+    if config.count is not None:
+        return config.count
+    return max(round(training * (config.ratio or 1.0)), 1)
+
+
+def _shard_graphs(config: GenerateConfig, train: GraphTable) -> int:
+    """Return how many graphs a file gets: whole blocks, and not too many nodes."""
+    block = block_size(train, config)
+    nodes = float(train.num_nodes.mean()) * config.f[1]
+    wanted = min(config.shard_graphs, int(SHARD_NODES / max(nodes, 1.0)))
+    return max(wanted // block, 1) * block
+
+
+def _require_sources(
+    config: GenerateConfig, option: Option, lead: Ints, rest: Ints, info: CorpusInfo
+) -> None:
+    leads, others = int((lead >= 0).sum()), int((rest >= 0).sum())
+    if not leads or (option == 2 and not others):
+        what = "environmental piece" if leads else "connected component with a label"
+        raise StageError(
+            f"option {option}: no training graph of {info.name} has a {what}. Leave the option out."
+        )
+    if config.partners != "same-piece" and option != 1 and config.f[1] > others:
+        raise StageError(
+            f"option {option}: f of {config.f[1]} needs as many different graphs; {info.name} has "
+            f"{others} to splice. Lower f, or use `partners = same-piece`."
+        )
+
+
+def _warnings(option: Option, summed: Mapping[str, Any], config: GenerateConfig) -> list[str]:
+    if summed["disconnected"] and config.bridges != "none":
+        raise StageError(f"option {option}: {summed['disconnected']} graphs came out in pieces.")
+    share = summed["distinct"] / summed["graphs"]
+    if share < 0.5:
+        return [
+            f"option {option}: {summed['distinct']:,} of {summed['graphs']:,} graphs are distinct; "
+            "the rest repeat one of them"
+        ]
+    return []

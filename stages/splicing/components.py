@@ -1,0 +1,70 @@
+"""Pools of components: whole graphs, causal pieces, environmental pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gsx.ragged import Ints
+from gsx.stages.bridges.model import BridgeModel, Encoded
+from gsx.stages.kernels.subgraphs import Bools, induced, is_connected
+from gsx.table import GraphTable, concat
+
+MEAN, SPREAD = "latent_mean", "latent_spread"
+"""Node columns of what a bridge model knows; they are dropped before anything is written."""
+NUMBER = "source_number"
+"""Node column of the number a node has in its source graph."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Components:
+    """Connected graphs to splice, and where they come from."""
+
+    table: GraphTable
+    """Carried columns, the number of every node in its source, and its latents."""
+    source: Ints
+    """``[C]`` row of the source graph of every component."""
+    counted: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+    """``[C, …]`` what the counter knows; 0 wide without a model."""
+    left_out: int
+    """Graphs that gave no component: nothing of them was left, or it was not connected."""
+
+    def at(self, rows: int) -> Ints:
+        """Return the component of every one of ``rows`` source rows, -1 where there is none."""
+        found = np.full(rows, -1, dtype=np.int64)
+        found[self.source] = np.arange(len(self.source))
+        return found
+
+
+def components_of(train: GraphTable, keep: Bools | None, model: BridgeModel | None) -> Components:
+    """Cut the nodes in ``keep`` out of every graph, or take graphs whole, and encode them.
+
+    A component must be connected and have a node; how many graphs gave none is counted.
+    """
+    plain = train.select((*train.node, *train.edge))
+    if keep is None:
+        part = plain
+        number = np.arange(train.total_nodes) - np.repeat(train.node_ptr[:-1], train.num_nodes)
+    else:
+        part, number = induced(plain, keep)
+    part = part.with_columns(node={NUMBER: number.astype(np.int32)})
+    fit = np.flatnonzero((part.num_nodes > 0) & is_connected(part))
+    part = part.take(fit)
+    if model is None:
+        counted = np.zeros((len(fit), 0), dtype=np.float32)
+    else:
+        encoded: Encoded = model.encode(part)
+        part = part.with_columns(node={MEAN: encoded.mean, SPREAD: encoded.spread})
+        counted = encoded.counted
+    return Components(part, fit, counted, len(train) - len(fit))
+
+
+def join_components(lead: Components, rest: Components) -> Components:
+    """Put two pools into one; components of ``rest`` come after those of ``lead``."""
+    return Components(
+        table=concat([lead.table, rest.table]),
+        source=np.concatenate([lead.source, rest.source]),
+        counted=np.concatenate([lead.counted, rest.counted]),
+        left_out=lead.left_out + rest.left_out,
+    )

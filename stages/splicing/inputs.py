@@ -1,0 +1,180 @@
+"""Read what generation was given, and refuse what does not belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import torch
+from safetensors.numpy import load
+from safetensors.torch import load as load_tensors
+
+from gsx.columns import CorpusInfo
+from gsx.errors import ArtifactError, StageError, UsageError
+from gsx.ragged import Array, Ints
+from gsx.stages.bridges.model import BridgeModel, BridgeShape
+from gsx.stages.kernels.subgraphs import Bools, is_connected
+from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.storage.corpus import Corpus
+from gsx.storage.store import Artifact
+from gsx.table import GraphTable
+
+if TYPE_CHECKING:
+    from gsx.stages.generate import GenerateConfig
+
+STRUCTURE = ("edge_src", "edge_dst")
+LIMIT = 1 << 33
+"""Bytes of one file of an extractor or bridge model that are read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Training graphs, their pieces, and the model that joins them."""
+
+    corpus: Corpus
+    train: GraphTable
+    """Node and edge columns of the training graphs; graph columns are apart."""
+    graph_id: Ints
+    y: Array
+    classes: Ints
+    labelled: Bools
+    """Graphs that have a label to give."""
+    causal: Bools | None
+    environmental: Bools | None
+    model: BridgeModel | None
+    next_id: int
+    left_out: dict[str, int]
+    """Training graphs that cannot be spliced whole, by reason."""
+
+
+def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
+    """Read corpus, pieces and model; refuse them where they do not fit together."""
+    corpus = Corpus(inputs["corpus"])
+    info = corpus.info
+    _require_splicable(info, corpus)
+    train = _training_graphs(corpus)
+    graph_id = train.dense("graph", "graph_id")
+    y = train.dense("graph", "y")
+    causal = environmental = None
+    if "extractor" in inputs:
+        causal, environmental = _pieces(inputs["extractor"], corpus, graph_id, train)
+    model = None
+    if "bridge" in inputs:
+        model = _model(inputs["bridge"], info, config)
+    labelled = ~np.isnan(y).all(axis=1)
+    connected = is_connected(train)
+    return Source(
+        corpus=corpus,
+        train=train.select((*train.node, *train.edge)),
+        graph_id=graph_id,
+        y=y,
+        classes=_classes(y, info, config),
+        labelled=np.asarray(labelled),
+        causal=causal,
+        environmental=environmental,
+        model=model,
+        next_id=_next_id(corpus),
+        left_out={
+            "without_label": int((~labelled).sum()),
+            "not_connected": int((~connected).sum()),
+        },
+    )
+
+
+def held_out_hashes(corpus: Corpus) -> Hashes:
+    """Return the sorted hashes of all graphs that are not for training."""
+    splits = [split for split in corpus.splits if split != "train"]
+    if not splits:
+        return np.zeros(0, dtype=np.uint64)
+    known = {column.name for column in corpus.info.columns}
+    names = ["node_feat", *({"edge_attr"} & known)]
+    parts = [wl_hashes(part) for part in corpus.iter_tables(split=splits, columns=names)]
+    return np.unique(np.concatenate(parts))
+
+
+def _require_splicable(info: CorpusInfo, corpus: Corpus) -> None:
+    if info.level != "graph":
+        raise StageError(f"{info.name} labels nodes; splicing needs a corpus of labelled graphs.")
+    if info.sparse:
+        raise StageError(f"{info.name} has sparse node features, which splicing does not carry.")
+    if "train" not in corpus.splits:
+        raise StageError(f"{info.name} has no `train` graphs to splice.")
+
+
+def _training_graphs(corpus: Corpus) -> GraphTable:
+    names = [
+        column.name
+        for column in corpus.info.columns
+        if column.axis != "graph" or column.name in ("graph_id", "y")
+    ]
+    return corpus.table(split="train", columns=names)
+
+
+def _pieces(
+    artifact: Artifact, corpus: Corpus, graph_id: Ints, train: GraphTable
+) -> tuple[Bools, Bools]:
+    _require_parent(artifact, corpus, "extractor", "gsx pretrain extract")
+    arrays = load(artifact.place.read_bytes("pieces.safetensors", limit=LIMIT))
+    same = np.array_equal(arrays["graph_id"], graph_id) and np.array_equal(
+        arrays["node_ptr"], train.node_ptr
+    )
+    if not same:
+        raise ArtifactError(f"{artifact.place.url} holds pieces of other graphs than the corpus.")
+    return arrays["causal"] == 1, arrays["environmental"] == 1
+
+
+def _require_parent(artifact: Artifact, corpus: Corpus, what: str, command: str) -> None:
+    """Refuse a model that was trained on another corpus."""
+    digests = [parent.digest for parent in artifact.manifest.parents if parent.role == "corpus"]
+    if corpus.artifact.manifest.digest not in digests:
+        name = artifact.manifest.summary.get("name", "another corpus")
+        raise UsageError(
+            f"{what} {artifact.key[:12]} was trained on another corpus ({name}) than "
+            f"{corpus.info.name} {corpus.key[:12]}. Train one: `{command} {corpus.key[:12]}`."
+        )
+
+
+def _model(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> BridgeModel:
+    """Load a bridge model; one of another corpus will do if it reads the same features."""
+    where = f"bridge {artifact.key[:12]}"
+    try:
+        shape = msgspec.json.decode(
+            artifact.place.read_bytes("model.json", limit=1 << 26), type=BridgeShape
+        )
+    except (FileNotFoundError, msgspec.MsgspecError) as error:
+        raise ArtifactError(f"{artifact.place.url}/model.json cannot be read: {error}") from error
+    widths = {column.name: column.width or 0 for column in info.columns}
+    found = (widths.get("node_feat", 0), widths.get("edge_attr", 0))
+    expected = (shape.code.num_node_features, shape.code.num_edge_features)
+    if found != expected:
+        raise UsageError(
+            f"{where} reads {expected[0]} node and {expected[1]} edge features; {info.name} has "
+            f"{found[0]} and {found[1]}. Train one on it: `gsx pretrain bridge`."
+        )
+    if config.bridge_nodes and not shape.bridge_nodes:
+        raise UsageError(
+            f"{where} did not learn bridge nodes. Train one that did: "
+            "`gsx pretrain bridge --bridge-nodes`."
+        )
+    weights = load_tensors(artifact.place.read_bytes("weights.safetensors", limit=LIMIT))
+    return BridgeModel.load(shape, weights, torch.device("cpu"))
+
+
+def _classes(y: Array, info: CorpusInfo, config: GenerateConfig) -> Ints:
+    """Return the class of every graph, where classes matter."""
+    if config.partners != "same-class" and not config.balanced:
+        return np.zeros(len(y), dtype=np.int64)
+    if info.task == "classification":
+        return np.asarray(np.nan_to_num(y).argmax(axis=1), dtype=np.int64)
+    if info.task == "binary" and y.shape[1] == 1:
+        return (np.nan_to_num(y[:, 0]) > 0.5).astype(np.int64)
+    what = "partners = same-class" if config.partners == "same-class" else "balanced"
+    raise UsageError(f"`{what}` needs classes; {info.name} is {info.task} with {y.shape[1]} tasks.")
+
+
+def _next_id(corpus: Corpus) -> int:
+    parts = corpus.iter_tables(columns=["graph_id"])
+    return 1 + max(int(part.dense("graph", "graph_id").max(initial=-1)) for part in parts)

@@ -1,0 +1,322 @@
+"""Make blocks of spliced graphs; a block is a pure function of its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from gsx.columns import ORIGINS, SPLITS, Column, CorpusInfo
+from gsx.errors import StageError
+from gsx.ragged import Array, Ints, Ragged, pointers, rows_of
+from gsx.seeds import rng
+from gsx.stages.bridges.draw import Attachments, Bridges, CountRule, Nodes, draw_bridges
+from gsx.stages.bridges.model import BridgeModel
+from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
+from gsx.stages.kernels.subgraphs import Bools
+from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.splicing.components import MEAN, NUMBER, SPREAD, Components
+from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
+from gsx.table import GraphTable, Values, concat
+
+Option = Literal[1, 2, 3]
+ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
+REDRAWS = 24
+"""Times a graph is drawn anew after it was refused."""
+_INNER = {MEAN, SPREAD, NUMBER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpliceRules:
+    """How graphs of one option are composed and joined."""
+
+    option: Option
+    f: tuple[int, int]
+    """How many graphs or environmental pieces, from and to."""
+    partners: Partners
+    attach: Attach
+    balanced: bool
+    bridges: Literal["learned", "random", "none"]
+    bridge_count: CountRule
+    fixed_attributes: bool
+    bridge_nodes: bool
+    seed: int
+
+
+class Chemist(Protocol):
+    """Judges spliced molecules and gives them their own features."""
+
+    def free(self, components: GraphTable) -> Bools:
+        """Say which nodes may take a bridge, ``[N]``."""
+
+    def judge(self, table: GraphTable) -> tuple[Bools, GraphTable]:
+        """Say which graphs are molecules, and return them all with features and SMILES."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Spliced graphs, and what was refused on the way."""
+
+    table: GraphTable
+    """Every column but ``graph_id`` and ``env_id``."""
+    hashes: Hashes
+    refused: Counter[str]
+    """How many draws were refused, by reason."""
+    first_refused: int
+    """Graphs refused at the first draw."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splicer:
+    """Everything needed to make graphs of one option."""
+
+    rules: SpliceRules
+    info: CorpusInfo
+    """Of the corpus that is made."""
+    components: Components
+    lead_at: Ints
+    """Component of the first slot, by source row; -1 where a source has none."""
+    rest_at: Ints
+    """Component of the other slots, by source row."""
+    graph_id: Ints
+    """``[R]`` of all source rows."""
+    y: Array
+    """``[R, C]`` labels of all source rows."""
+    classes: Ints
+    """``[R]`` class of all source rows; 0 where classes do not matter."""
+    model: BridgeModel | None
+    forbidden: Hashes
+    """Sorted hashes of graphs that must not be made: those held out from training."""
+    chemist: Chemist | None = None
+    sources: tuple[Sources, Sources] = field(init=False)
+
+    def __post_init__(self) -> None:
+        lead, rest = (
+            Sources.of(np.flatnonzero(at >= 0), self.classes) for at in (self.lead_at, self.rest_at)
+        )
+        object.__setattr__(self, "sources", (lead, rest))
+
+    def block(self, number: int, count: int) -> Block:
+        """Make block ``number`` of the option: ``count`` graphs, the same whoever makes them."""
+        name = ("generate", ORIGIN_OF[self.rules.option], number)
+        found: list[GraphTable] = []
+        places: list[Ints] = []
+        hashes = np.zeros(count, dtype=np.uint64)
+        refused: Counter[str] = Counter()
+        open_places = np.arange(count)
+        first_refused = 0
+        for attempt in range(REDRAWS):
+            stream = rng(self.rules.seed, *name, attempt)
+            table, fine, reasons = self._draw(len(open_places), stream, "/".join(map(str, name)))
+            refused.update(reasons)
+            hashed = wl_hashes(table)
+            again = np.isin(hashed, self.forbidden) & fine
+            refused["held-out graph"] += int(again.sum())
+            good = np.flatnonzero(fine & ~again)
+            found.append(table.take(good))
+            places.append(open_places[good])
+            hashes[open_places[good]] = hashed[good]
+            open_places = np.delete(open_places, good)
+            first_refused = len(open_places) if attempt == 0 else first_refused
+            if not len(open_places):
+                break
+        else:
+            raise StageError(
+                f"block {number} of option {self.rules.option}: {len(open_places)} of {count} "
+                f"graphs were refused {REDRAWS} times ({_reasons(refused)}). Change the seed, f or "
+                "the bridges."
+            )
+        order = np.argsort(np.concatenate(places), kind="stable")
+        made = found[0] if len(found) == 1 else concat(found).take(order)
+        return Block(made, hashes, +refused, first_refused)
+
+    def _draw(
+        self, count: int, stream: np.random.Generator, name: str
+    ) -> tuple[GraphTable, Bools, Counter[str]]:
+        composition = self._compose(count, stream)
+        slot = composition.slots
+        ids = np.where(
+            slot == 0, self.lead_at[composition.source], self.rest_at[composition.source]
+        )
+        taken = self.components.table.take(ids)
+        joined, node_slot, _ = union(taken, np.diff(composition.ptr))
+        bridges = self._bridges(taken, ids, composition, stream)
+        table, node_slot, number, positions = self._join(joined, node_slot, composition, bridges)
+        fine = self._all_joined(composition, bridges)
+        reasons = Counter({"no place for a bridge": int((~fine).sum())})
+        votes = np.where((slot == 0) | (self.rules.option == 3), 1.0, 0.0)
+        y = spliced_labels(self.y[composition.source], votes, np.diff(composition.ptr))
+        table = table.with_columns(
+            graph={
+                "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
+                "domain_id": np.full(count, -1, dtype=np.int32),
+                "origin": np.full(count, ORIGINS.index(ORIGIN_OF[self.rules.option]), np.int8),
+                "y": y,
+                "label": hard_labels(y, self.info.task),
+                "provenance.parents": Ragged(composition.ptr, self.graph_id[composition.source]),
+                "provenance.node_slot": Ragged(table.node_ptr, node_slot.astype(np.int16)),
+                "provenance.node_number": Ragged(table.node_ptr, number),
+                "provenance.bridges": positions,
+                "provenance.lambda": np.full(count, np.nan, dtype=np.float32),
+                "provenance.partner": np.full(count, -1, dtype=np.int64),
+                "provenance.stream": _same_text(name, count),
+            }
+        )
+        table = _fill(table, self.info)
+        if self.chemist is not None:
+            valid, table = self.chemist.judge(table)
+            reasons["not a molecule"] += int((fine & ~valid).sum())
+            fine = fine & valid
+        return table, fine, reasons
+
+    def _compose(self, count: int, stream: np.random.Generator) -> Composition:
+        rules = self.rules
+        lead, rest = self.sources
+        least, most = rules.f if rules.option == 2 else (rules.f[0] - 1, rules.f[1] - 1)
+        return compose(
+            count,
+            lead,
+            None if rules.option == 1 else rest,
+            self.classes,
+            (least, most),
+            stream,
+            partners=rules.partners,
+            attach=rules.attach,
+            balanced=rules.balanced,
+        )
+
+    def _bridges(
+        self, taken: GraphTable, ids: Ints, composition: Composition, stream: np.random.Generator
+    ) -> Bridges | None:
+        right = np.flatnonzero(composition.joined >= 0)
+        if self.model is None or self.rules.bridges == "none" or not len(right):
+            return None
+        left = composition.ptr[rows_of(composition.ptr)[right]] + composition.joined[right]
+        attachments = Attachments(
+            left_start=taken.node_ptr[left],
+            left_count=taken.num_nodes[left],
+            right_start=taken.node_ptr[right],
+            right_count=taken.num_nodes[right],
+            left_slot=left,
+            right_slot=right,
+        )
+        nodes = Nodes(
+            mean=taken.dense("node", MEAN),
+            spread=taken.dense("node", SPREAD),
+            counted=self.components.counted[ids],
+            free=None if self.chemist is None else self.chemist.free(taken),
+        )
+        return draw_bridges(
+            self.model,
+            nodes,
+            attachments,
+            stream,
+            pairs=self.rules.bridges,
+            counts=self.rules.bridge_count,
+        )
+
+    def _all_joined(self, composition: Composition, bridges: Bridges | None) -> Bools:
+        """Say of every graph whether all its slots got a bridge."""
+        graphs = len(composition.ptr) - 1
+        if bridges is None:
+            return np.ones(graphs, dtype=bool)
+        right = np.flatnonzero(composition.joined >= 0)
+        bridged = np.zeros(len(right), dtype=bool)
+        bridged[bridges.attachment] = True
+        owner = rows_of(composition.ptr)[right]
+        return np.asarray(np.bincount(owner[~bridged], minlength=graphs) == 0)
+
+    def _join(
+        self, joined: GraphTable, slot: Ints, composition: Composition, bridges: Bridges | None
+    ) -> tuple[GraphTable, Ints, Array, Ragged]:
+        number = joined.dense("node", NUMBER)
+        names = [*(set(joined.node) - _INNER), *joined.edge]
+        plain = joined.select(names)
+        if bridges is None or self.model is None:
+            none = Ragged(np.zeros(len(joined) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+            return plain, slot, number, none
+        graph = np.searchsorted(joined.node_ptr, bridges.left, side="right") - 1
+        u, v = bridges.left - joined.node_ptr[graph], bridges.right - joined.node_ptr[graph]
+        edge = self._edge_columns(plain, bridges)
+        if self.rules.bridge_nodes:
+            rows = self._node_columns(plain, bridges)
+            plain, middle, old = add_nodes(plain, graph, rows)
+            slot, number = (_spread(values, old, plain.total_nodes) for values in (slot, number))
+            graph, u, v = (
+                np.tile(graph, 2),
+                np.concatenate([u, middle]),
+                np.concatenate([middle, v]),
+            )
+            edge = {name: np.concatenate([values, values]) for name, values in edge.items()}
+        table, ptr, positions = add_edges(plain, graph, u, v, edge)
+        return table, slot, number, Ragged(ptr, positions.astype(np.int32))
+
+    def _edge_columns(self, table: GraphTable, bridges: Bridges) -> dict[str, Array]:
+        columns: dict[str, Array] = {}
+        for name in set(table.edge) - {"edge_src", "edge_dst"}:
+            old = table.dense("edge", name)
+            if name == "edge_attr" and self.model is not None:
+                known = np.asarray(self.model.shape.attributes)
+                chosen = np.zeros_like(bridges.attribute)
+                if not self.rules.fixed_attributes:
+                    chosen = bridges.attribute
+                columns[name] = known[chosen].astype(old.dtype)
+            else:
+                columns[name] = _missing(old.dtype, (len(bridges.left), *old.shape[1:]))
+        return columns
+
+    def _node_columns(self, table: GraphTable, bridges: Bridges) -> dict[str, Array]:
+        columns: dict[str, Array] = {}
+        for name in table.node:
+            old = table.dense("node", name)
+            if name == "node_feat" and self.model is not None:
+                columns[name] = np.asarray(self.model.shape.bridge_nodes)[bridges.node].astype(
+                    old.dtype
+                )
+            else:
+                columns[name] = _missing(old.dtype, (len(bridges.left), *old.shape[1:]))
+        return columns
+
+
+def _fill(table: GraphTable, info: CorpusInfo) -> GraphTable:
+    """Give new graphs the dataset's own graph columns, marked as missing."""
+    graphs = len(table)
+    have = {*table.graph, "graph_id", "env_id"}
+    more: dict[str, Values] = {
+        column.name: _missing_column(column, graphs)
+        for column in info.columns
+        if column.axis == "graph" and column.name not in have
+    }
+    return table.with_columns(graph=more)
+
+
+def _missing_column(column: Column, rows: int) -> Values:
+    dtype = np.dtype("uint8" if column.dtype == "text" else column.dtype)
+    shape = () if column.width is None else (column.width,)
+    if column.ragged:
+        return Ragged(np.zeros(rows + 1, dtype=np.int64), np.zeros((0, *shape), dtype=dtype))
+    return _missing(dtype, (rows, *shape))
+
+
+def _missing(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
+    """Return values that say "not known": NaN, -1, or 0 where a type has no such value."""
+    value = np.nan if dtype.kind == "f" else -1 if dtype.kind == "i" else 0
+    return np.full(shape, value, dtype=dtype)
+
+
+def _spread(values: Array, old: Ints, rows: int) -> Array:
+    """Put values of old nodes at their new places; new nodes get -1."""
+    spread = np.full(rows, -1, dtype=values.dtype)
+    spread[old] = values
+    return spread
+
+
+def _same_text(text: str, rows: int) -> Ragged:
+    data = np.frombuffer(text.encode(), dtype=np.uint8)
+    return Ragged(pointers(np.full(rows, len(data))), np.tile(data, rows))
+
+
+def _reasons(refused: Counter[str]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in refused.most_common() if count)

@@ -1,0 +1,44 @@
+"""Carry shards of one corpus into another as they are: linked or copied, never encoded anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from gsx.storage.corpus import Corpus
+from gsx.storage.corpus_writer import Format, Shard, write_shard
+from gsx.storage.draft import Draft
+
+
+def carry_shard(draft: Draft, corpus: Corpus, number: int, shard: Shard, form: Format) -> None:
+    """Put shard ``number`` of ``corpus`` into ``draft`` as ``shard``, with the same bytes.
+
+    A corpus that does not hold the format is encoded into it.
+    """
+    unit, held = corpus.shard_unit(number, form)
+    if held is None:
+        write_shard(draft, shard, corpus.info, lambda: corpus.read_shard(number), (form,))
+        return
+
+    def write(target: Path) -> None:
+        for name in held:
+            inside = name.removeprefix(unit).removeprefix("/")
+            path = target / inside if inside else target
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _bring(corpus, name, path)
+
+    draft.write(shard.path(form), write, rows=shard.stop - shard.start)
+
+
+def _bring(corpus: Corpus, name: str, path: Path) -> None:
+    place = corpus.artifact.place
+    if place.local is not None:
+        try:
+            os.link(place.local / name, path)
+        except OSError:
+            pass  # another disk, or one without links: copy
+        else:
+            return
+    with place.open(name) as source, path.open("wb") as copy:
+        shutil.copyfileobj(source, copy, 1 << 20)
