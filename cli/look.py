@@ -17,6 +17,7 @@ from gsx.cli.output import (
     say,
     table,
 )
+from gsx.cli.quality import quality_text
 
 if TYPE_CHECKING:
     from gsx.storage.store import Artifact
@@ -150,6 +151,8 @@ def show(
     click.echo(plain_lines(_headline(found)))
     if manifest.kind == "corpus":
         click.echo(_corpus_text(found))
+    if isinstance(manifest.summary.get("quality"), dict):
+        click.echo(quality_text(manifest.summary["quality"]))
     for warning in manifest.warnings:
         click.echo(f"warning: {plain(warning)}")
     for dropped in manifest.dropped:
@@ -172,7 +175,7 @@ def _headline(found: Artifact) -> str:
 
 
 def _short(value: object) -> str:
-    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _corpus_text(found: Artifact) -> str:

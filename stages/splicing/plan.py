@@ -14,9 +14,9 @@ from gsx.storage.corpus_writer import Shard
 SIZE_DOMAINS = ("size", "length")
 """Shifts of the number of nodes: each option reaches sizes of its own."""
 MEANING: dict[Option, str] = {
-    1: "causal pieces alone",
-    2: "causal pieces with environmental pieces",
-    3: "whole graphs spliced",
+    1: "causal pieces",
+    2: "causal + environmental",
+    3: "whole graphs",
 }
 
 
