@@ -87,3 +87,4 @@ LOWEST_CHARGE = int(ATOM_FEATURES["formal_charge"][0])
 HYDROGEN = 1
 SINGLE, DOUBLE, TRIPLE = 1, 2, 3
 """Bond types that whole hydrogens can stand for; the code is the order of the bond."""
+SP3 = ATOM_FEATURES["hybridization"].index("SP3")

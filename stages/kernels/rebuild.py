@@ -6,33 +6,29 @@ agrees or says why not.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from rdkit import Chem, rdBase
 
-from gsx.ragged import Array, Ints, pointers, ranges
+from gsx.ragged import Array, Ints, ranges
 from gsx.stages.kernels.atoms import (
-    AROMATIC,
     ATOM_FEATURES,
-    ATOMIC_NUM,
     BOND_TYPE,
-    CHARGE,
     CHIRALITY,
     CONJUGATED,
+    DOUBLE,
     FEATURE_DTYPE,
     HYBRIDIZATION,
-    LOWEST_CHARGE,
     NUM_HS,
-    RADICALS,
     SINGLE,
+    SP3,
     STEREO,
     TRIPLE,
 )
 from gsx.stages.kernels.chem import HYBRIDIZATION_CODES, NO_WORD, UNKNOWN, FeatureRows
 from gsx.stages.kernels.fragments import connected, cut_bonds
+from gsx.stages.kernels.rdmols import Bonds, bonds_of, molecules_of
 from gsx.stages.kernels.subgraphs import Bools, global_edges, induced
 from gsx.table import GraphTable
 
@@ -48,8 +44,6 @@ clean-up, Kekulé structures, radicals and aromaticity are those of the pieces.
 """
 _RINGS = int(_FLAGS.SANITIZE_SYMMRINGS)
 """What writing SMILES needs besides."""
-_KEY = (ATOMIC_NUM, CHARGE, NUM_HS, RADICALS, AROMATIC)
-_KEY_SHAPE = tuple(len(list(ATOM_FEATURES.values())[place]) for place in _KEY)
 
 
 def _plain_smiles() -> Chem.SmilesWriteParams:
@@ -185,14 +179,14 @@ def _check(
     ``node_feat`` counts the hydrogens left. Molecules in ``whole`` ``[G]`` are sanitized and read
     in full, the others around their bridges.
     """
-    bonds = _bonds_of(table)
+    bonds = bonds_of(table)
     around = _around(table, bonds, bridges)
     local = _LOCAL | _RINGS if smiles else _LOCAL
     texts = [""] * len(table)
     full, full_graphs = FeatureRows(), []
     part, part_graphs = _PartRows(), []
     with rdBase.BlockLogs():
-        for graph, molecule in _molecules(table, node_feat, bonds, refused):
+        for graph, molecule in molecules_of(table, node_feat, bonds, refused):
             try:
                 Chem.SanitizeMol(molecule, _ALL if whole[graph] else local)
             except ValueError as error:
@@ -223,65 +217,12 @@ def _check(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Bonds:
-    """The edges of a table as bonds, in the order in which they are given to RDKit."""
-
-    ptr: Ints
-    """``[G + 1]``"""
-    edge: Ints
-    """``[B]`` position of the edge from the lower to the higher atom."""
-    back: Ints
-    """``[B]`` position of the edge that leads back."""
-
-
-def _bonds_of(table: GraphTable) -> _Bonds:
-    src, dst = global_edges(table)
-    forth, back = np.lexsort((dst, src)), np.lexsort((src, dst))
-    upward = src[forth] < dst[forth]
-    edge, back = forth[upward], back[upward]
-    return _Bonds(pointers(np.bincount(table.edge_graph()[edge], minlength=len(table))), edge, back)
-
-
-def _molecules(
-    table: GraphTable, node_feat: Ints, bonds: _Bonds, refused: dict[int, str]
-) -> Iterator[tuple[int, Chem.RWMol]]:
-    """Yield every graph that is not refused, as a molecule that is not yet sanitized."""
-    key = np.ravel_multi_index(
-        tuple(node_feat[:, place] for place in _KEY), _KEY_SHAPE, mode="clip"
-    )
-    kinds, kind = np.unique(key, return_inverse=True)
-    atoms = [_atom(*map(int, np.unravel_index(code, _KEY_SHAPE))) for code in kinds]
-    atom = [atoms[number] for number in kind.tolist()]
-    begin = table.dense("edge", "edge_src")[bonds.edge].tolist()
-    end = table.dense("edge", "edge_dst")[bonds.edge].tolist()
-    words = Chem.BondType.values
-    codes = table.dense("edge", "edge_attr")[bonds.edge, BOND_TYPE].tolist()
-    types = [words[code] for code in codes]
-    consume = deque[object](maxlen=0).extend  # a loop in C: half of the time is spent here
-    node_ptr, bond_ptr = table.node_ptr.tolist(), bonds.ptr.tolist()
-    for graph in range(len(table)):
-        if graph in refused:
-            continue
-        molecule = Chem.RWMol()
-        run = slice(bond_ptr[graph], bond_ptr[graph + 1])
-        consume(map(molecule.AddAtom, atom[node_ptr[graph] : node_ptr[graph + 1]]))
-        consume(map(molecule.AddBond, begin[run], end[run], types[run]))
-        yield graph, molecule
-
-
-def _atom(atomic_num: int, charge: int, num_hs: int, radicals: int, aromatic: int) -> Chem.Atom:
-    atom = Chem.Atom(atomic_num)
-    atom.SetFormalCharge(charge + LOWEST_CHARGE)
-    atom.SetNumExplicitHs(num_hs)
-    atom.SetNoImplicit(True)  # noqa: FBT003
-    atom.SetNumRadicalElectrons(radicals)
-    atom.SetIsAromatic(bool(aromatic))
-    return atom
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Around:
-    """What bridges can change: the atoms and bonds beside them."""
+    """What single bonds outside rings can change where they are put.
+
+    A bond can become conjugated: the new one, and multiple bonds at its ends. With it, atoms of
+    these bonds can go from SP3 to SP2. All else follows from degrees and valences, which stay.
+    """
 
     atom: Ints
     """``[A]`` over the whole table."""
@@ -300,14 +241,16 @@ class _Around:
         )
 
 
-def _around(table: GraphTable, bonds: _Bonds, bridges: Bools) -> _Around:
-    """Find the bonds of all ends of bridges, and the atoms that those bonds join."""
+def _around(table: GraphTable, bonds: Bonds, bridges: Bools) -> _Around:
     src, dst = global_edges(table)
     end = np.zeros(table.total_nodes, dtype=bool)
     end[src[bridges]] = True
     left, right = src[bonds.edge], dst[bonds.edge]
-    bond = np.flatnonzero(end[left] | end[right])
+    order = table.dense("edge", "edge_attr")[bonds.edge, BOND_TYPE]
+    multiple = (order == DOUBLE) | (order == TRIPLE)
+    bond = np.flatnonzero(bridges[bonds.edge] | (multiple & (end[left] | end[right])))
     atom = np.unique(np.concatenate([left[bond], right[bond]]))
+    atom = atom[table.dense("node", "node_feat")[atom, HYBRIDIZATION] == SP3]
     atom_ptr = np.searchsorted(atom, table.node_ptr)
     bond_ptr = np.searchsorted(bond, bonds.ptr)
     return _Around(
@@ -334,7 +277,7 @@ class _PartRows:
 
 
 def _written(
-    table: GraphTable, node_feat: Ints, bonds: _Bonds, full: FeatureRows, graphs: Ints
+    table: GraphTable, node_feat: Ints, bonds: Bonds, full: FeatureRows, graphs: Ints
 ) -> tuple[Ints, Ints]:
     """Return the features of all atoms and edges, without stereo, those read in full replaced."""
     atoms, attributes = node_feat.copy(), table.dense("edge", "edge_attr").astype(np.int64)
@@ -347,7 +290,7 @@ def _written(
 
 
 def _write_part(
-    atoms: Ints, attributes: Ints, bonds: _Bonds, around: _Around, part: _PartRows, graphs: Ints
+    atoms: Ints, attributes: Ints, bonds: Bonds, around: _Around, part: _PartRows, graphs: Ints
 ) -> None:
     """Replace what was read around the bridges of some graphs."""
     first, last = np.array(around.atom_ptr)[graphs], np.array(around.atom_ptr)[graphs + 1]
