@@ -7,7 +7,13 @@ from rdkit import Chem
 from gsx.ragged import rows_of
 from gsx.seeds import rng
 from gsx.stages.kernels.chem import featurize, parse_smiles, read_molecules
-from gsx.stages.kernels.fragments import connected, cuttable, free_valence
+from gsx.stages.kernels.fragments import (
+    connected,
+    cuttable,
+    free_valence,
+    round_to_units,
+    units,
+)
 from gsx.stages.kernels.rebuild import check_spliced, stand_alone
 from gsx.stages.kernels.splice import add_edges, union
 from gsx.stages.kernels.subgraphs import global_edges
@@ -211,6 +217,17 @@ def test_a_piece_that_cannot_stand_alone_says_why():
     assert pieces.smiles == ("", "", "C")
     assert pieces.table.node["node_feat"][-1].tolist() == [6, 0, 4, 5, 4, 0, 4, 0, 0]
     assert pieces.numbers.tolist() == [0, 1, 2, 0]
+
+
+def test_tables_without_molecules_or_atoms_are_nothing_to_do():
+    for table in (table_of(), table_of("CC").filter([False]), table_of("C", "O")):
+        whole = np.ones(table.total_nodes, dtype=bool)
+        pieces = stand_alone(table, whole)
+        assert pieces.ok.tolist() == [True] * len(table)
+        none = np.zeros(table.total_edges, dtype=bool)
+        assert check_spliced(table, none).ok.tolist() == [True] * len(table)
+        assert not cuttable(table).any()
+        assert len(units(table)) == len(round_to_units(table, whole)) == table.total_nodes
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def check_spliced(
     ``bridges`` ``[E]`` (both directions marked); a bridge of order n takes n hydrogens of each end.
     Bridges that are single bonds outside rings cannot disturb the rest of the molecule, which is
     then checked and read around the bridges only; ``thorough`` does all of it for every molecule.
-    Without ``smiles`` none are written, which takes a third of the time.
+    Without ``smiles`` none are written, which saves most of the time.
     """
     src, _ = global_edges(table)
     order = table.dense("edge", "edge_attr")[:, BOND_TYPE].astype(np.int64)
@@ -202,8 +202,9 @@ def _check(
                 part_graphs.append(graph)
     atoms, attributes = _written(table, node_feat, bonds, full, np.array(full_graphs, np.int64))
     _write_part(atoms, attributes, bonds, around, part, np.array(part_graphs, np.int64))
-    strange = np.flatnonzero((atoms == UNKNOWN).any(axis=1))
+    strange = np.flatnonzero(atoms[:, HYBRIDIZATION] == UNKNOWN)
     refused |= dict.fromkeys(_graphs(table, strange), NO_WORD)
+    refused |= {full_graphs[number]: NO_WORD for number in full.strange().tolist()}
     ok = np.ones(len(table), dtype=bool)
     ok[list(refused)] = False
     _restore(table, atoms, attributes, ~ok)
