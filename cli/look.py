@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.options import json_option, store_option
+from gsx.cli.options import json_option, raw_option, store_option
 from gsx.cli.output import (
     ordered,
     plain,
@@ -20,24 +21,28 @@ from gsx.cli.output import (
 from gsx.cli.quality import quality_text
 
 if TYPE_CHECKING:
+    from gsx.stages.datasets.family import Card
     from gsx.storage.store import Artifact
 
 
 @click.command(short_help="List the datasets that can be prepared.")
+@raw_option
 @json_option
-def datasets(*, as_json: bool) -> None:
-    """List the datasets that can be prepared."""
-    from gsx.stages.datasets import motif
+def datasets(*, raw: str | None, as_json: bool) -> None:
+    """List the datasets that can be prepared, and whether their raw files are there."""
+    from gsx.stages.prepare import FAMILIES
 
     rows: list[dict[str, Any]] = [
         {
             "name": name,
-            "level": motif.corpus_info(name).level,
-            "shift": motif.corpus_info(name).domain,
-            "source": "built in",
-            "counts": motif.split_sizes(name, motif.DEFAULT_NUM_GRAPHS),
+            "level": card.level,
+            "shift": card.shift,
+            "source": _source(card, raw),
+            "counts": dict(card.counts),
         }
-        for name in motif.DATASETS
+        for family in FAMILIES
+        for name in family.names
+        for card in (family.card(name),)
     ]
     if as_json:
         print_json({"datasets": rows})
@@ -45,6 +50,16 @@ def datasets(*, as_json: bool) -> None:
     shown = [(*list(row.values())[:4], _slashes(row["counts"])) for row in rows]
     click.echo(table(shown, ("NAME", "LEVEL", "SHIFT", "SOURCE", "GRAPHS")))
     click.echo("graphs: train/id_val/id_test/ood_val/ood_test")
+    if any(row["source"] == "not found" for row in rows):
+        say("Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.")
+
+
+def _source(card: Card, raw: str | None) -> str:
+    """Say where the graphs of a dataset come from, and whether that is there."""
+    if not card.raw:
+        return "built in"
+    found = raw is not None and all(each.find(Path(raw)) for each in card.raw)
+    return "raw files" if found else "not found"
 
 
 def _slashes(counts: dict[str, int]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.options import Making, making_options, out_option
+from gsx.cli.options import Making, making_options, out_option, raw_option
 from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
     show_default=True,
     help="How graphs are stored.",
 )
+@raw_option
 @out_option
 @making_options
 def prepare(
@@ -42,6 +43,7 @@ def prepare(
     seed: int,
     shard_graphs: int | None,
     form: str,
+    raw: str | None,
     out: str | None,
     making: Making,
 ) -> None:
@@ -49,7 +51,12 @@ def prepare(
 
     `gsx datasets` lists the names.
     """
-    options: dict[str, Any] = {"dataset": dataset, "seed": seed, "formats": FORMATS[form]}
+    options: dict[str, Any] = {
+        "dataset": dataset,
+        "seed": seed,
+        "formats": FORMATS[form],
+        "raw": raw,
+    }
     if num_graphs is not None:
         options["num_graphs"] = num_graphs
     if shard_graphs is not None:
@@ -225,13 +232,14 @@ def export(corpus: str, form: str, out: str | None, making: Making) -> None:
 
 @click.command(short_help="Run a recipe: make what is missing.")
 @click.argument("recipe", type=click.Path(path_type=Path))
+@raw_option
 @making_options
-def run(recipe: Path, making: Making) -> None:
+def run(recipe: Path, raw: str | None, making: Making) -> None:
     """Run RECIPE, a TOML file with one section per stage: only what is missing is made."""
     from gsx.pipeline.plan import make_plan
     from gsx.pipeline.recipe import read_recipe
 
-    results = _run(make_plan(read_recipe(recipe)), {}, making)
+    results = _run(make_plan(read_recipe(recipe, raw=raw)), {}, making)
     if making.as_json and not making.dry_run:
         steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
         print_json({"steps": steps})

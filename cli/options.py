@@ -27,6 +27,12 @@ out_option = click.option(
     metavar="DIR",
     help="Also copy the artifact to this new or empty directory.",
 )
+raw_option = click.option(
+    "--raw",
+    envvar="GSX_RAW_DATA",
+    metavar="DIR",
+    help="Folder of raw files that datasets are made from.  [default: GSX_RAW_DATA]",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

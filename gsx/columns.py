@@ -28,6 +28,14 @@ ORIGINS = (
 """How a graph came to be."""
 
 
+class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One value of a wide column whose codes stand for words."""
+
+    name: str
+    words: tuple[str, ...]
+    """Word of every code, from 0."""
+
+
 class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One column of a graph table."""
 
@@ -45,6 +53,9 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Words the codes stand for; on disk the words are written, not the codes."""
     doc: str = ""
     """What the column means."""
+    features: tuple[Feature, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Names and words of the values of a row, where the codes of each value have words of their
+    own; unlike ``vocabulary``, the codes are written. Left out of files where there are none."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,9 +115,11 @@ def corpus_columns(
     num_features: int,
     level: Level = "graph",
     feature_dtype: str = "float32",
+    feature_words: tuple[Feature, ...] = (),
     sparse: bool = False,
     edge_features: int = 0,
     edge_feature_dtype: str = "float32",
+    edge_feature_words: tuple[Feature, ...] = (),
     extras: tuple[Column, ...] = (),
 ) -> tuple[Column, ...]:
     """Return the columns every corpus has, for the given sizes, and the dataset's own extras."""
@@ -132,14 +145,16 @@ def corpus_columns(
         ]  # fmt: skip
     else:
         columns.append(Column(name="node_feat", axis="node", dtype=feature_dtype,
-                              width=num_features, doc="node features"))  # fmt: skip
+                              width=num_features, doc="node features",
+                              features=feature_words or msgspec.UNSET))  # fmt: skip
     columns += [
         Column(name="edge_src", axis="edge", dtype="int32", doc="local number of the source node"),
         Column(name="edge_dst", axis="edge", dtype="int32", doc="local number of the target node"),
     ]
     if edge_features:
         columns.append(Column(name="edge_attr", axis="edge", dtype=edge_feature_dtype,
-                              width=edge_features, doc="edge features"))  # fmt: skip
+                              width=edge_features, doc="edge features",
+                              features=edge_feature_words or msgspec.UNSET))  # fmt: skip
     if level == "graph":
         columns += label_columns("graph", outputs)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsx.columns import Column, CorpusInfo
+from gsx.columns import Column, CorpusInfo, Feature
 from gsx.errors import TableError
 from gsx.ragged import Array, Ragged, rows_of
 from gsx.table import GraphTable
@@ -54,6 +54,21 @@ def _check_column(table: GraphTable, column: Column) -> None:
         and not 0 <= array.min() <= array.max() < len(column.vocabulary)
     ):
         raise TableError(f"column `{column.name}` has codes outside its vocabulary")
+    if column.features:
+        _check_words(array, column, column.features)
+
+
+def _check_words(array: Array, column: Column, features: tuple[Feature, ...]) -> None:
+    if len(features) != column.width:
+        raise TableError(
+            f"column `{column.name}` is {column.width} wide and has words for {len(features)}"
+        )
+    for place, feature in enumerate(features):
+        values = array[:, place]
+        if len(values) and not 0 <= values.min() <= values.max() < len(feature.words):
+            raise TableError(
+                f"column `{column.name}` has values of `{feature.name}` that have no word"
+            )
 
 
 def _check_strangers(table: GraphTable, info: CorpusInfo) -> None:

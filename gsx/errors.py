@@ -6,6 +6,7 @@ GsxError
 ├── ArtifactError    exit 3   an artifact is absent, damaged, foreign or not to be trusted
 │   └── StoreError   exit 3   the place that holds artifacts cannot be read or written
 └── StageError       exit 4   a stage met data it cannot work on
+    ├── MoleculeError exit 4  a molecule that chemistry does not allow
     └── TableError   exit 4   graphs that break the rules of a graph table
 """
 
@@ -45,6 +46,10 @@ class StageError(GsxError):
     """Data a stage cannot work on."""
 
     exit_code = 4
+
+
+class MoleculeError(StageError):
+    """A molecule that cannot be read, or that chemistry does not allow."""
 
 
 class TableError(StageError):

@@ -14,6 +14,7 @@ import msgspec
 from gsx.pipeline.recipe import Recipe
 from gsx.pipeline.stages import STAGES
 from gsx.stages.stage import Stage
+from gsx.storage.digest import sha256_file
 from gsx.storage.manifest import Parent
 from gsx.storage.publish import Identity
 from gsx.storage.store import Artifact, Store
@@ -57,11 +58,14 @@ def make_plan(recipe: Recipe) -> tuple[Step, ...]:
 
 def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
     """Return what decides the artifact of a step, given the artifacts it reads by role."""
+    config = msgspec.to_builtins(step.config)
+    for name in step.stage.places:
+        config.pop(name)
     return Identity(
         kind=step.stage.kind,
         stage=step.stage.name,
         stage_version=step.stage.version,
-        config=msgspec.to_builtins(step.config),
+        config=config,
         parents=tuple(
             Parent(
                 role=role,
@@ -71,8 +75,12 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
             )
             for role, artifact in sorted(inputs.items())
         ),
+        raw={
+            name: sha256_file(path)
+            for name, path in sorted(step.stage.raw_files(step.config).items())
+        },
         seeds=step.stage.seeds(step.config),
-        source=source_digest(step.stage.sources),
+        source=source_digest(step.stage.sources + step.stage.own_sources(step.config)),
     )
 
 

@@ -35,8 +35,8 @@ class Recipe:
     """Config of each stage the recipe names."""
 
 
-def read_recipe(path: Path) -> Recipe:
-    """Read a recipe file."""
+def read_recipe(path: Path, *, raw: str | None = None) -> Recipe:
+    """Read a recipe file; ``raw`` is the folder of raw files where the recipe names none."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -45,10 +45,10 @@ def read_recipe(path: Path) -> Recipe:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path} cannot be read: {error}") from error
-    return parse_recipe(text, path.name)
+    return parse_recipe(text, path.name, raw=raw)
 
 
-def parse_recipe(text: str, where: str) -> Recipe:
+def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
     """Turn the text of a recipe into resolved configs; ``where`` names it in errors."""
     try:
         document = tomllib.loads(text)
@@ -62,6 +62,8 @@ def parse_recipe(text: str, where: str) -> Recipe:
             raise RecipeError(f"{where}: `{section}` must be a section `[{section}]`, not a value")
     if not document:
         raise RecipeError(f"{where} names no stage. Start with a section `[prepare]`.")
+    if raw is not None and "prepare" in document:
+        document["prepare"].setdefault("raw", raw)
     configs = {
         stage.name: parse_config(stage.name, document[stage.name], f"{where} [{stage.name}]")
         for stage in STAGES

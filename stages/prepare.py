@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import accumulate
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
-from gsx.columns import CorpusInfo
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import motif
+from gsx.stages.datasets import hiv, motif
+from gsx.stages.datasets.family import Family, Order
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
 from gsx.storage.draft import Draft
@@ -17,7 +18,7 @@ from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
 
-MAX_GRAPHS = 10**10
+FAMILIES: tuple[Family, ...] = (motif.FAMILY, hiv.FAMILY)
 
 
 class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,48 +34,51 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Graphs per file."""
     formats: tuple[Format, ...] = ("parquet",)
     """``parquet``, ``zarr`` or both."""
+    raw: str | None = None
+    """Folder of raw files; not part of the key."""
+
+
+def family_of(name: str) -> Family:
+    """Return the family of a dataset."""
+    for family in FAMILIES:
+        if name in family.names:
+            return family
+    known = [known for family in FAMILIES for known in (*family.names, *family.aliases)]
+    raise UsageError(f"no dataset `{name}`. {nearest(name, known)}")
 
 
 def resolve(config: PrepareConfig) -> PrepareConfig:
     """Fill in the published number of graphs; refuse a dataset or size that cannot be made."""
-    name = motif.ALIASES.get(config.dataset, config.dataset)
-    if name not in motif.DATASETS:
-        known = (*motif.DATASETS, *motif.ALIASES)
-        raise UsageError(f"no dataset `{config.dataset}`. {nearest(config.dataset, known)}")
-    num_graphs = motif.DEFAULT_NUM_GRAPHS if config.num_graphs is None else config.num_graphs
-    if not 1 <= num_graphs <= MAX_GRAPHS:
-        raise UsageError(f"num_graphs must lie in 1..{MAX_GRAPHS}; got {num_graphs}")
+    aliases = {alias: name for family in FAMILIES for alias, name in family.aliases.items()}
+    name = aliases.get(config.dataset, config.dataset)
+    num_graphs = family_of(name).size(name, config.num_graphs)
     if config.shard_graphs < 1:
         raise UsageError(f"shard_graphs must be at least 1; got {config.shard_graphs}")
     if not config.formats or len(set(config.formats)) != len(config.formats):
         raise UsageError("formats must name `parquet`, `zarr` or both, each once")
-    motif.split_sizes(name, num_graphs)
     formats = tuple(sorted(config.formats))
-    return msgspec.structs.replace(config, dataset=name, num_graphs=num_graphs, formats=formats)
+    config = msgspec.structs.replace(config, dataset=name, num_graphs=num_graphs, formats=formats)
+    raw_files(config)
+    return config
 
 
-def corpus_info(config: PrepareConfig) -> CorpusInfo:
-    """Describe the corpus a resolved config makes."""
-    return motif.corpus_info(config.dataset)
-
-
-def plan(config: PrepareConfig) -> tuple[Shard, ...]:
-    """Return the shards a resolved config makes."""
-    return plan_shards(_split_sizes(config), config.shard_graphs)
-
-
-def build_shard(config: PrepareConfig, shard: Shard) -> GraphTable:
-    """Return the graphs of one shard; needs nothing but the config, so any worker may do it."""
-    sizes = _split_sizes(config)
-    first = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
-    return motif.build(
-        config.dataset,
-        shard.split,
-        shard.start,
-        shard.stop,
-        seed=config.seed,
-        first_graph_id=first[shard.split],
-    )
+def raw_files(config: PrepareConfig) -> dict[str, Path]:
+    """Return the raw files that a config needs, by name; say what to get if one is not there."""
+    files = {}
+    for needed in family_of(config.dataset).card(config.dataset).raw:
+        found = None if config.raw is None else needed.find(Path(config.raw))
+        if found is None:
+            where = "no folder of raw files is named" if config.raw is None else (
+                f"{config.raw} does not hold it"
+            )  # fmt: skip
+            raise UsageError(
+                f"{config.dataset} is made from {' or '.join(needed.paths)}, and {where}.\n"
+                f"It is {needed.what}. Put it there under a folder of your choice and name that "
+                "folder with `--raw DIR` or GSX_RAW_DATA."
+            )
+        name, path = found
+        files[name] = path
+    return files
 
 
 def run(
@@ -82,29 +86,32 @@ def run(
 ) -> Outcome:
     """Write the corpus into ``draft``."""
     del inputs
-    shards = plan(config)
-    total = sum(shard.stop - shard.start for shard in shards)
+    order = Order(
+        name=config.dataset,
+        num_graphs=config.num_graphs,
+        seed=config.seed,
+        raw=raw_files(config),
+    )
+    source = family_of(config.dataset).open(order)
+    shards = plan_shards(source.split_sizes, config.shard_graphs)
+    total = sum(source.split_sizes.values())
     done = 0
+
+    def build(shard: Shard) -> GraphTable:
+        return source.build(shard.split, shard.start, shard.stop)
 
     def count(shard: Shard) -> None:
         nonlocal done
         done += shard.stop - shard.start
         progress(done, total)
 
-    return write_corpus(
-        draft,
-        corpus_info(config),
-        shards,
-        lambda shard: build_shard(config, shard),
-        config.formats,
-        count,
+    outcome = write_corpus(draft, source.info, shards, build, config.formats, count)
+    return replace(
+        outcome,
+        dropped=source.dropped,
+        warnings=outcome.warnings + source.warnings,
+        summary={**outcome.summary, **source.summary},
     )
-
-
-def _split_sizes(config: PrepareConfig) -> dict[str, int]:
-    if config.num_graphs is None:
-        raise UsageError("resolve the config before planning")
-    return motif.split_sizes(config.dataset, config.num_graphs)
 
 
 STAGE = Stage(
@@ -115,5 +122,8 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"prepare": config.seed},
-    sources=("gsx.stages.prepare", "gsx.stages.datasets.motif", "gsx.stages.kernels.motif"),
+    sources=("gsx.stages.prepare",),
+    own_sources=lambda config: family_of(config.dataset).sources,
+    raw_files=raw_files,
+    places=("raw",),
 )

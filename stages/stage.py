@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gsx.storage.draft import Draft
@@ -42,6 +43,12 @@ class Stage:
     """Root seeds it uses."""
     sources: tuple[str, ...]
     """Modules whose code decides the result; a change of them without a new version warns."""
+    own_sources: Callable[[Any], tuple[str, ...]] = lambda _: ()
+    """Further such modules, where the config decides which."""
+    raw_files: Callable[[Any], Mapping[str, Path]] = lambda _: {}
+    """Raw files it reads, by name; their hashes are part of the key, their paths are not."""
+    places: tuple[str, ...] = ()
+    """Options that say where something lies on this machine: in no key and no manifest."""
 
     def inputs_of(self, config: Any) -> dict[str, str]:  # noqa: ANN401
         """Return the roles a config reads, and the stage that makes each."""

@@ -1,4 +1,8 @@
+import csv
+import gzip
+import os
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,13 +22,30 @@ settings.load_profile("gsx")
 MOTIF_GRAPHS = 300
 SHARD_GRAPHS = 70
 ROW_GROUP = 16
+RAW_DATA = os.environ.get("GSX_RAW_DATA")
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
-    """Give every test a cache of its own and no store from the environment."""
+    """Give every test a cache of its own, and no store or raw files from the environment."""
     monkeypatch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("GSX_STORE", raising=False)
+    monkeypatch.delenv("GSX_RAW_DATA", raising=False)
+
+
+@pytest.fixture(scope="session")
+def hiv_folder():
+    """The folder of raw files, if it holds the HIV table."""
+    if RAW_DATA is None or not (Path(RAW_DATA) / "hiv" / "HIV.csv.gz").is_file():
+        pytest.skip("GSX_RAW_DATA names no folder with hiv/HIV.csv.gz")
+    return Path(RAW_DATA)
+
+
+@pytest.fixture(scope="session")
+def hiv_smiles(hiv_folder):
+    """Every hundredth molecule of the HIV table: 412 SMILES, all readable."""
+    with gzip.open(hiv_folder / "hiv" / "HIV.csv.gz", "rt") as stream:
+        return [row["smiles"] for row in csv.DictReader(stream)][::100]
 
 
 def motif_split(split, start, stop):

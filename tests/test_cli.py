@@ -246,3 +246,42 @@ def test_an_artifact_of_another_kind_is_refused(made):
     failed = gsx("describe", path, cwd=folder)
     assert failed.returncode == 3
     assert "is a statistics, not a corpus." in failed.stderr
+
+
+def test_datasets_say_whether_their_raw_files_are_there(tmp_path):
+    (tmp_path / "hiv").mkdir()
+    (tmp_path / "hiv" / "HIV.csv").touch()
+    found = {}
+    for words, env in (
+        ((), {}),
+        (("--raw", str(tmp_path)), {}),
+        ((), {"GSX_RAW_DATA": str(tmp_path)}),
+        (("--raw", str(tmp_path / "empty")), {"GSX_RAW_DATA": str(tmp_path)}),
+    ):
+        rows = json.loads(gsx("datasets", *words, "--json", env=env).stdout)["datasets"]
+        found[len(found)] = {row["name"]: row["source"] for row in rows}
+    assert [each["hiv-size"] for each in found.values()] == [
+        "not found", "raw files", "raw files", "not found",
+    ]  # fmt: skip
+    assert found[0]["motif-size"] == "built in"
+    shown = gsx("datasets")
+    assert shown.stderr == "Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
+
+
+def test_molecules_are_prepared_from_the_folder_that_the_environment_names(tmp_path):
+    (tmp_path / "hiv").mkdir()
+    rows = "".join(f"{'C' * number},CI,{number % 2}\n" for number in range(1, 21))
+    (tmp_path / "hiv" / "HIV.csv").write_text("smiles,activity,HIV_active\n" + rows + "C(,CI,1\n")
+    env = {"GSX_RAW_DATA": str(tmp_path)}
+    made = json.loads(gsx("prepare", "hiv-size", "--json", cwd=tmp_path, env=env).stdout)
+    assert made["counts"] == {
+        "train": 12, "id_val": 2, "id_test": 2, "ood_val": 2, "ood_test": 2,
+    }  # fmt: skip
+    shown = gsx("show", made["key"], cwd=tmp_path).stdout
+    assert "left out: 1 rows of the raw file that RDKit cannot read" in shown
+    refused = gsx("prepare", "hiv-size", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(
+        "Error (in gsx prepare): hiv-size is made from hiv/HIV.csv.gz or hiv/HIV.csv, and no "
+        "folder of raw files is named.\n"
+    )

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from gsx.columns import CorpusInfo, Environment, corpus_columns, label_columns
+from gsx.columns import CorpusInfo, Environment, Feature, corpus_columns, label_columns
 from gsx.content import check_content
 from gsx.errors import TableError
 from gsx.ragged import Ragged, pointers
@@ -231,6 +231,28 @@ def test_features_without_width_are_refused_with_a_way_out():
     assert refused(table, info) == (
         "column `node_feat` is 0 wide. Where nodes have no features, give each a 1."
     )
+
+
+@pytest.mark.parametrize(
+    ("features", "text"),
+    [
+        ((), "column `node_feat` is 2 wide and has words for 1"),
+        ((Feature(name="tail", words=("long",)),),
+         "column `node_feat` has values of `tail` that have no word"),
+    ],
+)  # fmt: skip
+def test_features_must_have_words_where_a_column_has_words_at_all(features, text):
+    table, info = tiny_table(), tiny_info()
+    words = (Feature(name="head", words=("a", "b")), *features)
+    codes = np.ones((table.total_nodes, 2), dtype=np.uint8)
+    columns = tuple(
+        msgspec.structs.replace(column, dtype="uint8", width=2, features=words)
+        if column.name == "node_feat"
+        else column
+        for column in info.columns
+    )
+    info = msgspec.structs.replace(info, columns=columns)
+    assert refused(table.with_columns(node={"node_feat": codes}), info) == text
 
 
 def test_labelled_nodes_are_accepted():

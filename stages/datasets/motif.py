@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from gsx.errors import StageError, UsageError, nearest
 from gsx.provenance import source_provenance
 from gsx.ragged import Ints
 from gsx.seeds import rng
+from gsx.stages.datasets.family import Card, Family, Order, Source
 from gsx.stages.kernels.motif import BASES, MOTIFS, motif_graphs, noisy_labels
 from gsx.table import GraphTable, concat
 
@@ -42,6 +43,7 @@ ALIASES: Mapping[str, str] = {
     "motif-basis-concept": "motif-base-concept",
 }
 DEFAULT_NUM_GRAPHS = 30_000
+MAX_GRAPHS = 10**10
 BLOCK = 1024
 """Graphs drawn from one random stream; part of what decides the graphs of a seed."""
 
@@ -218,3 +220,36 @@ def _draw_domains(
     agrees = generator.random(len(motif)) < match
     other = (motif + generator.integers(1, len(MOTIFS), len(motif))) % len(MOTIFS)
     return env, np.where(agrees, motif, other)
+
+
+def _card(name: str) -> Card:
+    info = corpus_info(name)
+    return Card(shift=info.domain, level=info.level, counts=split_sizes(name, DEFAULT_NUM_GRAPHS))
+
+
+def _size(name: str, num_graphs: int | None) -> int:
+    number = DEFAULT_NUM_GRAPHS if num_graphs is None else num_graphs
+    if not 1 <= number <= MAX_GRAPHS:
+        raise UsageError(f"num_graphs must lie in 1..{MAX_GRAPHS}; got {number}")
+    split_sizes(name, number)
+    return number
+
+
+def _open(order: Order) -> Source:
+    sizes = split_sizes(order.name, _size(order.name, order.num_graphs))
+    first = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
+
+    def shard(split: str, start: int, stop: int) -> GraphTable:
+        return build(order.name, split, start, stop, seed=order.seed, first_graph_id=first[split])
+
+    return Source(info=corpus_info(order.name), split_sizes=sizes, build=shard)
+
+
+FAMILY = Family(
+    names=DATASETS,
+    aliases=ALIASES,
+    card=_card,
+    size=_size,
+    open=_open,
+    sources=("gsx.stages.datasets.motif", "gsx.stages.kernels.motif"),
+)
