@@ -10,7 +10,7 @@ from typing import Any
 from gsx.errors import UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
-from gsx.stages.datasets import motif
+from gsx.stages.prepare import FAMILIES
 from gsx.storage.store import Artifact, Store
 
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
@@ -31,8 +31,8 @@ def generating_plan(
     place = Store.at(store)
     artifacts: dict[str, Artifact] = {}
     configs: dict[str, Any] = {}
-    if source in (*motif.DATASETS, *motif.ALIASES):
-        options = {"dataset": source, **_some(given, "num_graphs")}
+    if any(source in (*family.names, *family.aliases) for family in FAMILIES):
+        options = {"dataset": source, "raw": given["raw"], **_some(given, "num_graphs")}
         configs["prepare"] = _config("prepare", options)
     else:
         if given["num_graphs"] is not None:
@@ -58,12 +58,16 @@ def generating_plan(
 
 
 def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
-    extra = [name for name, value in given.items() if value not in (None, False, "default")]
+    extra = [
+        name
+        for name, value in given.items()
+        if name != "raw" and value not in (None, False, "default")
+    ]
     if extra:
         raise UsageError(
             f"a recipe says it all: write `{extra[0]}` into {source}, or name a dataset instead"
         )
-    recipe = read_recipe(Path(source))
+    recipe = read_recipe(Path(source), raw=given["raw"])
     if "generate" not in recipe.configs:
         raise UsageError(f"{source} has no section `[generate]`. Add one, or use `gsx run`.")
     return make_plan(recipe)

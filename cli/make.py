@@ -194,6 +194,7 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     type=click.Choice(list(FORMATS)),
     help="How graphs are stored.  [default: parquet]",
 )
+@raw_option
 @out_option
 @making_options
 def generate(source: str, out: str | None, making: Making, **given: Any) -> None:  # noqa: ANN401

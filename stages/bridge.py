@@ -18,7 +18,9 @@ from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 
 if TYPE_CHECKING:
+    from gsx.columns import CorpusInfo
     from gsx.ragged import Array
+    from gsx.stages.bridges.lesson import CutLesson
     from gsx.stages.bridges.model import BridgeShape
     from gsx.table import GraphTable
 
@@ -85,7 +87,7 @@ def _run(
     from gsx.stages.bridges.quality import held_out_quality
 
     corpus = Corpus(inputs["corpus"])
-    train, held = _read(corpus)
+    train, held = (_lesson(table, corpus.info) for table in _read(corpus))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shape = _shape(config, train)
     model = BridgeModel.fresh(shape, config.seed, device)
@@ -97,9 +99,10 @@ def _run(
         count_weight=config.count_weight,
         seed=config.seed,
     )
-    total = config.epochs * len(train)
-    history = fit(model, train, None, options, lambda done: progress(done * len(train), total))
-    quality = held_out_quality(model, held, None, config.seed)
+    graphs = len(train.table)
+    total = config.epochs * graphs
+    history = fit(model, train, options, lambda done: progress(done * graphs, total))
+    quality = held_out_quality(model, held, config.seed)
     weights = model.weights()
 
     def save(path: Path) -> None:
@@ -110,7 +113,7 @@ def _run(
     draft.write_bytes("quality.json", readable_json(quality))
     draft.write_bytes("history.json", readable_json(history))
     return Outcome(
-        counts={"graphs": len(train)},
+        counts={"graphs": graphs},
         summary={"name": corpus.info.name, "device": device.type, "quality": quality},
     )
 
@@ -138,14 +141,22 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
     return train, corpus.table(split="id_val", columns=names)
 
 
-def _shape(config: BridgeConfig, train: GraphTable) -> BridgeShape:
+def _lesson(table: GraphTable, info: CorpusInfo) -> CutLesson:
+    """Say how graphs may be cut: molecules only at single bonds outside rings."""
+    from gsx.stages.bridges.lesson import CutLesson
+    from gsx.stages.splicing.molecules import hydrogen_column, may_cut
+
+    return CutLesson(table, may_cut(table, info), hydrogen_column(info))
+
+
+def _shape(config: BridgeConfig, lesson: CutLesson) -> BridgeShape:
     from gsx.seeds import rng
-    from gsx.stages.bridges.lesson import cut_graphs
     from gsx.stages.bridges.model import BridgeShape
     from gsx.stages.kernels.inputs import learn_code
 
+    train = lesson.table
     code = learn_code(train)
-    cut = cut_graphs(train, code, rng(config.seed, "bridge", "shape"))
+    cut = lesson.cut(code, rng(config.seed, "bridge", "shape"))
     counts = np.diff(cut.bridge_left.ptr)
     attributes, rates = frequent_rows(cut.bridge_attr.values)
     nodes, _ = frequent_rows(

@@ -206,7 +206,7 @@ def _draw_run(
         wanted = np.minimum(wanted, run.likely.shape[1])
     else:
         total = np.add.reduceat(odds / (1 + odds), ptr[:-1], dtype=np.float64)
-        wanted = np.maximum(np.rint(total).astype(np.int64), 1)
+        wanted = np.clip(np.rint(total).astype(np.int64), 1, run.likely.shape[1])
     if free is not None:
         left, right = run.ends(np.arange(ptr[-1]), rows_of(ptr))
         odds = odds * (free[left] & free[right])

@@ -17,15 +17,15 @@ from gsx.seeds import rng
 from gsx.stages.bridges.diffusion import STEPS, kept, noise_terms, noised
 from gsx.stages.bridges.lesson import (
     Cut,
+    CutLesson,
     CutPairs,
     Wedges,
     cross_pairs,
-    cut_graphs,
     wedges,
 )
 from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.extractors.lesson import epoch_batches, torch_stream
-from gsx.stages.kernels.subgraphs import Bools, Floats
+from gsx.stages.kernels.subgraphs import Floats
 from gsx.stages.nets.gin import adjacency
 from gsx.table import GraphTable, concat
 
@@ -49,8 +49,7 @@ class FitOptions:
 
 def fit(
     model: BridgeModel,
-    table: GraphTable,
-    may_cut: Bools | None,
+    lesson: CutLesson,
     options: FitOptions,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
@@ -62,7 +61,7 @@ def fit(
     noise = torch_stream(options.seed, "bridge", "latent")
     for epoch in range(options.epochs):
         stream = rng(options.seed, "bridge", "cuts", epoch)
-        cut = cut_graphs(table, model.shape.code, stream, may_cut=may_cut)
+        cut = lesson.cut(model.shape.code, stream)
         size = batch_size(cut)
         if schedule is None:
             steps = max(len(cut) // size, 1) * options.epochs
@@ -87,7 +86,7 @@ def fit(
             losses.append({name: value.item() for name, value in parts.items()})
         means = {name: float(np.mean([row[name] for row in losses])) for name in losses[0]}
         if model.shape.bridge_nodes:
-            means["node"] = _fit_nodes(model, table, optimizer, options.seed, epoch)
+            means["node"] = _fit_nodes(model, lesson.table, optimizer, options.seed, epoch)
         history.append({"epoch": epoch, "cuts": len(cut), **means})
         progress(epoch + 1)
     for net in model.nets().values():

@@ -58,18 +58,38 @@ class CutPairs:
     """How many pairs each stands for."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CutLesson:
+    """Graphs to learn bridges from, and how they may be cut."""
+
+    table: GraphTable
+    may_cut: Bools | None = None
+    """``[E]`` edges that may be cut; all may without it."""
+    hydrogens: int | None = None
+    """Feature that counts what replaces a bond of a molecule that is cut."""
+
+    def cut(self, code: InputCode, stream: np.random.Generator) -> Cut:
+        """Cut all graphs, anew with every stream."""
+        return cut_graphs(self.table, code, stream, may_cut=self.may_cut, hydrogens=self.hydrogens)
+
+
 def cut_graphs(
     table: GraphTable,
     code: InputCode,
     stream: np.random.Generator,
     *,
     may_cut: Bools | None = None,
+    hydrogens: int | None = None,
     levels: int = 2,
 ) -> Cut:
-    """Cut every graph in two, and larger sides again, so that parts of every size are seen."""
+    """Cut every graph in two, and larger sides again, so that parts of every size are seen.
+
+    ``hydrogens`` is the feature that counts what replaces a bond of a molecule that is cut.
+    """
     cuts = []
     for level in range(levels):
         drawn = sparse_cuts(table, stream, may_cut=may_cut)
+        table = _mended(table, drawn.side, hydrogens)
         done, rows = _sides(table, drawn.side, drawn.cut)
         cuts.append(done)
         if level + 1 < levels:
@@ -164,6 +184,18 @@ def wedges(table: GraphTable, code: InputCode, stream: np.random.Generator) -> W
         right=number[two[best]],
         middle=table.dense("node", "node_feat")[best],
     )
+
+
+def _mended(table: GraphTable, side: Array, hydrogens: int | None) -> GraphTable:
+    """Count a hydrogen for every bond a cut takes from an atom; else features tell where it was."""
+    if hydrogens is None:
+        return table
+    src, dst = global_edges(table)
+    lost = src[(side[src] >= 0) & (side[dst] >= 0) & (side[src] != side[dst])]
+    features = table.dense("node", "node_feat").copy()
+    count = np.bincount(lost, minlength=table.total_nodes).astype(features.dtype)
+    features[:, hydrogens] += count
+    return table.with_columns(node={"node_feat": features})
 
 
 def _sides(table: GraphTable, side: Array, cut: Bools) -> tuple[Cut, Ints]:

@@ -18,7 +18,7 @@ from gsx.stages.bridges.fit import (
     node_logits,
     score_pairs,
 )
-from gsx.stages.bridges.lesson import Cut, CutPairs, cross_pairs, cut_graphs, wedges
+from gsx.stages.bridges.lesson import Cut, CutLesson, CutPairs, cross_pairs, wedges
 from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.extractors.lesson import torch_stream
 from gsx.stages.extractors.quality import roc_auc
@@ -29,9 +29,7 @@ LOOK_CUTS = 512
 """Cuts scored together."""
 
 
-def held_out_quality(
-    model: BridgeModel, held: GraphTable, may_cut: Bools | None, seed: int
-) -> dict[str, Any]:
+def held_out_quality(model: BridgeModel, held: CutLesson, seed: int) -> dict[str, Any]:
     """Score the pairs of nodes across cuts of held-out graphs.
 
     A true bridge is compared with all pairs of its cuts, and with pairs whose ends have the same
@@ -39,7 +37,7 @@ def held_out_quality(
     """
     stream = rng(seed, "bridge", "held-out")
     noise = torch_stream(seed, "bridge", "held-out")
-    cut = cut_graphs(held, model.shape.code, stream, may_cut=may_cut)
+    cut = held.cut(model.shape.code, stream)
     logits, bridged, degrees, said, counts, expected, attributes = [], [], [], [], [], [], []
     with torch.no_grad():
         for start in range(0, len(cut), LOOK_CUTS):
@@ -70,7 +68,7 @@ def held_out_quality(
             "most_frequent": round(float((fact == 0).mean()), 6),
         }
     if model.shape.bridge_nodes:
-        found["bridge_node"] = _nodes(model, held, stream)
+        found["bridge_node"] = _nodes(model, held.table, stream)
     return found
 
 

@@ -95,7 +95,7 @@ def generate(
     outcome = finish_corpus(draft, info, facts, {"quality": quality})
     return Outcome(
         counts=outcome.counts,
-        warnings=(*warnings, *outcome.warnings),
+        warnings=(*warnings, *(() if config.augmented_only else outcome.warnings)),
         summary=outcome.summary,
     )
 
@@ -111,15 +111,15 @@ def make_splicer(
     train, rows = source.train, len(source.train)
     lead: Components
     if option == 3:
-        lead = components_of(train, None, source.model)
+        lead = components_of(train, None, source.model, source.chemist)
         pool, lead_at = lead, lead.at(rows)
         rest_at = lead_at
     else:
-        lead = components_of(train, source.causal, source.model)
+        lead = components_of(train, source.causal, source.model, source.chemist)
         pool, lead_at = lead, lead.at(rows)
         rest_at = np.full(rows, -1, dtype=np.int64)
         if option == 2:
-            rest = components_of(train, source.environmental, source.model)
+            rest = components_of(train, source.environmental, source.model, source.chemist)
             at = rest.at(rows)
             rest_at = np.where(at >= 0, at + len(lead.source), -1)
             pool = join_components(lead, rest)
@@ -149,6 +149,7 @@ def make_splicer(
         classes=source.classes,
         model=source.model,
         forbidden=held_out,
+        chemist=source.chemist,
     )
 
 
@@ -206,6 +207,8 @@ def _write(
 
         draft.write(name, save)
         found = shard_quality(table, (int(sizes.min()), int(sizes.max())), info.task)
+        if source.chemist is not None and plan.start == 0:
+            found["molecules"] = given.molecule_report(source.corpus, table)
         return {
             "splice": {
                 **found,

@@ -9,6 +9,7 @@ import numpy as np
 from gsx.ragged import Ints
 from gsx.stages.bridges.model import BridgeModel, Encoded
 from gsx.stages.kernels.subgraphs import Bools, induced, is_connected
+from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, concat
 
 MEAN, SPREAD = "latent_mean", "latent_spread"
@@ -37,19 +38,28 @@ class Components:
         return found
 
 
-def components_of(train: GraphTable, keep: Bools | None, model: BridgeModel | None) -> Components:
+def components_of(
+    train: GraphTable,
+    keep: Bools | None,
+    model: BridgeModel | None,
+    chemist: Chemist | None = None,
+) -> Components:
     """Cut the nodes in ``keep`` out of every graph, or take graphs whole, and encode them.
 
-    A component must be connected and have a node; how many graphs gave none is counted.
+    A component must be connected and have a node; how many graphs gave none is counted. Pieces of
+    molecules must be molecules.
     """
     plain = train.select((*train.node, *train.edge))
+    sound = np.ones(len(train), dtype=bool)
     if keep is None:
         part = plain
         number = np.arange(train.total_nodes) - np.repeat(train.node_ptr[:-1], train.num_nodes)
+    elif chemist is not None:
+        part, number, sound = chemist.pieces(plain, keep)
     else:
         part, number = induced(plain, keep)
     part = part.with_columns(node={NUMBER: number.astype(np.int32)})
-    fit = np.flatnonzero((part.num_nodes > 0) & is_connected(part))
+    fit = np.flatnonzero((part.num_nodes > 0) & is_connected(part) & sound)
     part = part.take(fit)
     if model is None:
         counted = np.zeros((len(fit), 0), dtype=np.float32)

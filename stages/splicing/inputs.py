@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -14,10 +14,17 @@ from safetensors.torch import load as load_tensors
 
 from gsx.columns import CorpusInfo
 from gsx.errors import ArtifactError, StageError, UsageError
-from gsx.ragged import Array, Ints
+from gsx.ragged import Array, Ints, texts_of
 from gsx.stages.bridges.model import BridgeModel, BridgeShape
 from gsx.stages.kernels.subgraphs import Bools, is_connected
 from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.splicing.molecules import (
+    SAMPLE,
+    Chemist,
+    molecular,
+    molecule_quality,
+    rounded_pieces,
+)
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
@@ -45,6 +52,8 @@ class Source:
     causal: Bools | None
     environmental: Bools | None
     model: BridgeModel | None
+    chemist: Chemist | None
+    """For molecules, which must stay molecules."""
     next_id: int
     left_out: dict[str, int]
     """Training graphs that cannot be spliced whole, by reason."""
@@ -61,6 +70,8 @@ def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
     causal = environmental = None
     if "extractor" in inputs:
         causal, environmental = _pieces(inputs["extractor"], corpus, graph_id, train)
+        if molecular(info):
+            causal, environmental = rounded_pieces(train, causal)
     model = None
     if "bridge" in inputs:
         model = _model(inputs["bridge"], info, config)
@@ -76,6 +87,7 @@ def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
         causal=causal,
         environmental=environmental,
         model=model,
+        chemist=Chemist() if molecular(info) and config.bridges != "none" else None,
         next_id=_next_id(corpus),
         left_out={
             "without_label": int((~labelled).sum()),
@@ -93,6 +105,16 @@ def held_out_hashes(corpus: Corpus) -> Hashes:
     names = ["node_feat", *({"edge_attr"} & known)]
     parts = [wl_hashes(part) for part in corpus.iter_tables(split=splits, columns=names)]
     return np.unique(np.concatenate(parts))
+
+
+def molecule_report(corpus: Corpus, table: GraphTable) -> dict[str, Any]:
+    """Compare the first new molecules with the source."""
+    names = ["smiles", *({"scaffold"} & {column.name for column in corpus.info.columns})]
+    train = corpus.table(split="train", columns=names)
+    known = set(texts_of(train.lists("graph", "scaffold"))) if "scaffold" in names else set()
+    smiles = texts_of(table.lists("graph", "smiles").slice(0, SAMPLE))
+    source = texts_of(train.lists("graph", "smiles").slice(0, SAMPLE))
+    return molecule_quality(smiles, source, known)
 
 
 def _require_splicable(info: CorpusInfo, corpus: Corpus) -> None:
@@ -154,6 +176,8 @@ def _model(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> Brid
             f"{where} reads {expected[0]} node and {expected[1]} edge features; {info.name} has "
             f"{found[0]} and {found[1]}. Train one on it: `gsx pretrain bridge`."
         )
+    if config.bridge_nodes and molecular(info):
+        raise UsageError("bridge nodes would be atoms without hydrogens; molecules take none.")
     if config.bridge_nodes and not shape.bridge_nodes:
         raise UsageError(
             f"{where} did not learn bridge nodes. Train one that did: "

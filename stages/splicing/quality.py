@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,12 @@ from gsx.ragged import Array
 from gsx.stages.kernels.subgraphs import is_connected
 from gsx.stages.kernels.wl import Hashes
 from gsx.table import GraphTable
+
+SUMS = (
+    "graphs", "nodes", "below", "above", "disconnected", "bridges", "slots", "soft", "entropy",
+    "first_refused",
+)  # fmt: skip
+"""Facts about shards that add up."""
 
 
 def shard_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
@@ -49,7 +55,7 @@ def option_quality(
     parts: Sequence[Mapping[str, Any]], hashes: Hashes, train: Hashes, held_out: Hashes
 ) -> dict[str, Any]:
     """Sum up the shards of one option."""
-    total = {name: sum(part[name] for part in parts) for name in parts[0] if name != "refused"}
+    total = {name: sum(part[name] for part in parts) for name in SUMS}
     graphs = total["graphs"]
     refused: dict[str, int] = {}
     for part in parts:
@@ -72,16 +78,7 @@ def option_quality(
         "overlap_with_held_out": int(np.isin(hashes, held_out).sum()),
         "refused": dict(sorted(refused.items())),
         "accepted_at_first": round(1 - total["first_refused"] / graphs, 6),
-    }
-
-
-def sizes_of(nodes: Iterable[int]) -> dict[str, float]:
-    """Return the range and mean of sizes."""
-    values = np.asarray(list(nodes))
-    return {
-        "min_nodes": int(values.min()),
-        "mean_nodes": round(float(values.mean()), 3),
-        "max_nodes": int(values.max()),
+        **({"molecules": parts[0]["molecules"]} if "molecules" in parts[0] else {}),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, wl_hashes
 from gsx.stages.splicing.components import MEAN, NUMBER, SPREAD, Components
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
+from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, Values, concat
 
 Option = Literal[1, 2, 3]
@@ -43,16 +44,6 @@ class SpliceRules:
     fixed_attributes: bool
     bridge_nodes: bool
     seed: int
-
-
-class Chemist(Protocol):
-    """Judges spliced molecules and gives them their own features."""
-
-    def free(self, components: GraphTable) -> Bools:
-        """Say which nodes may take a bridge, ``[N]``."""
-
-    def judge(self, table: GraphTable) -> tuple[Bools, GraphTable]:
-        """Say which graphs are molecules, and return them all with features and SMILES."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

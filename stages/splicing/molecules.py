@@ -1,0 +1,101 @@
+"""Molecules stay molecules: where they may be cut and joined, and what splices are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gsx.columns import CorpusInfo
+from gsx.ragged import Array, Ints, text_rows
+from gsx.stages.kernels.atoms import ATOM_FEATURES, NUM_HS
+from gsx.stages.kernels.chem import properties, read_molecules
+from gsx.stages.kernels.fragments import cuttable, free_valence, round_to_units
+from gsx.stages.kernels.rebuild import check_spliced, stand_alone
+from gsx.stages.kernels.subgraphs import Bools, largest_component
+from gsx.table import GraphTable
+
+SAMPLE = 500
+"""Molecules whose scaffolds and properties are looked at."""
+
+
+def molecular(info: CorpusInfo) -> bool:
+    """Say whether the graphs of a corpus are molecules whose features this gsx understands."""
+    columns = {column.name: column for column in info.columns}
+    if "smiles" not in columns or "edge_attr" not in columns:
+        return False
+    names = [feature.name for feature in columns["node_feat"].features or ()]
+    return names == list(ATOM_FEATURES)
+
+
+def rounded_pieces(train: GraphTable, causal: Bools) -> tuple[Bools, Bools]:
+    """Extend causal pieces so that no ring and no multiple bond is cut, and take the rest anew."""
+    whole = round_to_units(train, causal)
+    return whole, largest_component(train, ~whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Chemist:
+    """Knows which atoms may take a bond, and asks RDKit about every splice."""
+
+    def pieces(self, train: GraphTable, keep: Bools) -> tuple[GraphTable, Ints, Bools]:
+        """Cut pieces out as molecules of their own, hydrogens in place of the bonds cut.
+
+        Returns them, the number of every atom in its source, and which of them are molecules.
+        """
+        found = stand_alone(train, keep)
+        return found.table, found.numbers, found.ok
+
+    def free(self, components: GraphTable) -> Bools:
+        """Say which atoms may take a bridge: those that have a hydrogen to give, ``[N]``."""
+        return np.asarray(free_valence(components) > 0)
+
+    def judge(self, table: GraphTable) -> tuple[Bools, GraphTable]:
+        """Say which graphs are molecules, and return all with their own features and SMILES."""
+        bridges = table.lists("graph", "provenance.bridges")
+        marked = np.zeros(table.total_edges, dtype=bool)
+        marked[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
+        found = check_spliced(table, marked)
+        changed = table.with_columns(
+            graph={"smiles": text_rows(found.smiles)},
+            node={"node_feat": found.node_feat},
+            edge={"edge_attr": found.edge_attr},
+        )
+        return found.ok, changed
+
+
+def may_cut(table: GraphTable, info: CorpusInfo) -> Bools | None:
+    """Return which edges may be cut when bridges are learned; all of them, for other graphs."""
+    return cuttable(table) if molecular(info) else None
+
+
+def hydrogen_column(info: CorpusInfo) -> int | None:
+    """Return the feature that counts hydrogens, which replace bonds that are cut."""
+    return NUM_HS if molecular(info) else None
+
+
+def molecule_quality(smiles: list[str], source: list[str], known: set[str]) -> dict[str, Any]:
+    """Compare new molecules with some of the source, and their scaffolds with all ``known``."""
+    scaffolds = read_molecules(smiles).scaffolds
+    return {
+        "sample": len(smiles),
+        "scaffold_novelty": round(float(np.mean([s not in known for s in scaffolds])), 4),
+        "properties": _ranges(smiles),
+        "source_properties": _ranges(source),
+    }
+
+
+def _ranges(smiles: list[str]) -> dict[str, list[float]]:
+    """Return the least, the median and the largest of every property."""
+    found = properties(smiles)
+    columns: dict[str, Array] = {
+        "heavy_atoms": found.heavy_atoms,
+        "weight": found.weight,
+        "log_p": found.log_p,
+        "rings": found.rings,
+    }
+    return {
+        name: [round(float(q), 2) for q in np.quantile(values, (0, 0.5, 1))]
+        for name, values in columns.items()
+    }
