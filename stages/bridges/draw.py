@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -77,6 +77,17 @@ class Nodes:
     """``[S, 2 W + 1]`` per component."""
     free: Bools | None = None
     """``[N]`` nodes that may take a bridge; all may without it."""
+
+
+def join_bridges(parts: Sequence[Bridges]) -> Bridges:
+    """Put bridges drawn apart into the order of their attachments."""
+    order = np.argsort(np.concatenate([part.attachment for part in parts]), kind="stable")
+
+    def column(name: str) -> Ints:
+        joined: Ints = np.concatenate([getattr(part, name) for part in parts])[order]
+        return joined
+
+    return Bridges(*(column(field.name) for field in fields(Bridges)))
 
 
 def draw_bridges(

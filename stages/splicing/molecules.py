@@ -11,7 +11,7 @@ from gsx.columns import CorpusInfo
 from gsx.ragged import Array, Ints, text_rows
 from gsx.stages.kernels.atoms import ATOM_FEATURES, NUM_HS
 from gsx.stages.kernels.chem import properties, read_molecules
-from gsx.stages.kernels.fragments import cuttable, free_valence, round_to_units
+from gsx.stages.kernels.fragments import cuttable, round_to_units
 from gsx.stages.kernels.rebuild import check_spliced, stand_alone
 from gsx.stages.kernels.subgraphs import Bools, largest_component
 from gsx.table import GraphTable
@@ -37,7 +37,7 @@ def rounded_pieces(train: GraphTable, causal: Bools) -> tuple[Bools, Bools]:
 
 @dataclass(frozen=True, slots=True)
 class Chemist:
-    """Knows which atoms may take a bond, and asks RDKit about every splice."""
+    """Cuts molecules into molecules, and asks RDKit about every splice."""
 
     def pieces(self, train: GraphTable, keep: Bools) -> tuple[GraphTable, Ints, Bools]:
         """Cut pieces out as molecules of their own, hydrogens in place of the bonds cut.
@@ -46,10 +46,6 @@ class Chemist:
         """
         found = stand_alone(train, keep)
         return found.table, found.numbers, found.ok
-
-    def free(self, components: GraphTable) -> Bools:
-        """Say which atoms may take a bridge: those that have a hydrogen to give, ``[N]``."""
-        return np.asarray(free_valence(components) > 0)
 
     def judge(self, table: GraphTable) -> tuple[Bools, GraphTable]:
         """Say which graphs are molecules, and return all with their own features and SMILES."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -12,8 +12,16 @@ from gsx.columns import ORIGINS, SPLITS, Column, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, pointers, rows_of
 from gsx.seeds import rng
-from gsx.stages.bridges.draw import Attachments, Bridges, CountRule, Nodes, draw_bridges
+from gsx.stages.bridges.draw import (
+    Attachments,
+    Bridges,
+    CountRule,
+    Nodes,
+    draw_bridges,
+    join_bridges,
+)
 from gsx.stages.bridges.model import BridgeModel
+from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, wl_hashes
@@ -197,8 +205,16 @@ class Splicer:
             mean=taken.dense("node", MEAN),
             spread=taken.dense("node", SPREAD),
             counted=self.components.counted[ids],
-            free=None if self.chemist is None else self.chemist.free(taken),
         )
+        if self.chemist is None:
+            return self._draw_bridges(nodes, attachments, stream)
+        return self._draw_bonds(nodes, attachments, composition.slots[right], taken, stream)
+
+    def _draw_bridges(
+        self, nodes: Nodes, attachments: Attachments, stream: np.random.Generator
+    ) -> Bridges:
+        if self.model is None or self.rules.bridges == "none":
+            raise StageError("bridges were asked of a splicer that has no model")
         return draw_bridges(
             self.model,
             nodes,
@@ -207,6 +223,25 @@ class Splicer:
             pairs=self.rules.bridges,
             counts=self.rules.bridge_count,
         )
+
+    def _draw_bonds(
+        self,
+        nodes: Nodes,
+        attachments: Attachments,
+        slot: Ints,
+        taken: GraphTable,
+        stream: np.random.Generator,
+    ) -> Bridges:
+        """Join molecules one component after another, and count the hydrogens that are left."""
+        hydrogens = free_valence(taken)
+        rounds: list[Bridges] = []
+        for number in range(1, int(slot.max(initial=0)) + 1):
+            rows = np.flatnonzero(slot == number)
+            free = replace(nodes, free=hydrogens > 0)
+            found = self._draw_bridges(free, attachments.take(rows), stream)
+            rounds.append(replace(found, attachment=rows[found.attachment]))
+            np.subtract.at(hydrogens, np.concatenate([found.left, found.right]), 1)
+        return join_bridges(rounds)
 
     def _all_joined(self, composition: Composition, bridges: Bridges | None) -> Bools:
         """Say of every graph whether all its slots got a bridge."""
