@@ -10,7 +10,9 @@ from typing import Any
 from gsx.errors import UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
+from gsx.pipeline.stages import stage_named
 from gsx.stages.prepare import FAMILIES
+from gsx.stages.splicing.inputs import preflight
 from gsx.storage.store import Artifact, Store
 
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
@@ -54,6 +56,10 @@ def generating_plan(
                 options |= _bridge_options(given)
             configs[stage] = _config(stage, options)
     configs["generate"] = wanted
+    if "prepare" in artifacts:
+        roles = stage_named("generate").inputs_of(wanted)
+        given_now = {role: artifacts[name] for role, name in roles.items() if name in artifacts}
+        preflight(wanted, given_now)
     return make_plan(Recipe("generate", configs)), artifacts
 
 
@@ -114,8 +120,6 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _stages_needed(config: Any) -> set[str]:  # noqa: ANN401
-    from gsx.pipeline.stages import stage_named
-
     return set(stage_named("generate").inputs_of(config).values())
 
 

@@ -30,6 +30,14 @@ def main() -> None:
     gsx("describe", key)
     gsx("verify", key)
 
+    print("\nNow pieces are learned, bridges are learned, and graphs are spliced:")
+    recipe = str(HERE / "splice.toml")
+    gsx("generate", recipe)
+    made = subprocess.run([*GSX, "generate", recipe, "--json"], check=True, capture_output=True)
+    spliced = json.loads(made.stdout)
+    gsx("show", spliced["key"][:12])
+    gsx("lineage", spliced["key"][:12])
+
     print("\nThe same file, read by plain pyarrow, without gsx:")
     shards = sorted((Path(corpus["path"]) / "data").glob("ood_test-*.parquet"))
     table = pq.read_table(shards[0], columns=["graph_id", "num_nodes", "edge_src", "y"])
@@ -41,10 +49,11 @@ def main() -> None:
 
     import gsx as api
 
-    batch = next(iter(api.open(corpus["path"]).loader(256, split="train", shuffle=True)))
+    batch = next(iter(api.open(spliced["path"]).loader(256, split="train", shuffle=True)))
     print("\nOne shuffled batch of training graphs, as PyG wants it:")
     print(f"  {batch}")
-    print(f"\nThe corpus is in {corpus['path']}")
+    print(f"\nThe source corpus is in {corpus['path']}")
+    print(f"The augmented corpus is in {spliced['path']}")
 
 
 if __name__ == "__main__":

@@ -431,7 +431,7 @@ def test_a_bridge_model_without_nodes_cannot_make_nodes(folder, made):
 def test_more_graphs_per_splice_than_there_are_is_refused(tmp_path):
     corpus = write_small_corpus(tmp_path, attributed, attributed_info(), {"train": 6, "id_val": 6})
     bridge = run_stage(tmp_path, "bridge", {"epochs": 1}, {"prepare": corpus})
-    with pytest.raises(StageError, match="f of 9 needs as many different graphs; attributed has 6"):
+    with pytest.raises(UsageError, match="f of 9 needs as many different graphs; attributed has 6"):
         run_stage(
             tmp_path,
             "generate",

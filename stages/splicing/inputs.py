@@ -59,17 +59,38 @@ class Source:
     """Training graphs that cannot be spliced whole, by reason."""
 
 
-def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
-    """Read corpus, pieces and model; refuse them where they do not fit together."""
+def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Corpus:
+    """Refuse what cannot be spliced or does not fit together, as far as it is given already.
+
+    Reads descriptions only, so that it can be asked before anything is trained.
+    """
     corpus = Corpus(inputs["corpus"])
     info = corpus.info
     _require_splicable(info, corpus)
+    _classes(np.zeros((1, len(info.outputs))), info, config)
+    graphs = corpus.splits["train"]
+    if config.f[1] > graphs and config.partners != "same-piece" and config.options != "100":
+        raise UsageError(
+            f"f of {config.f[1]} needs as many different graphs; {info.name} has {graphs} for "
+            "training. Lower f, or repeat pieces with `partners = same-piece`."
+        )
+    if "extractor" in inputs:
+        _require_parent(inputs["extractor"], corpus, "extractor", "gsx pretrain extract")
+    if "bridge" in inputs:
+        _shape(inputs["bridge"], info, config)
+    return corpus
+
+
+def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
+    """Read corpus, pieces and model; refuse them where they do not fit together."""
+    corpus = preflight(config, inputs)
+    info = corpus.info
     train = _training_graphs(corpus)
     graph_id = train.dense("graph", "graph_id")
     y = train.dense("graph", "y")
     causal = environmental = None
     if "extractor" in inputs:
-        causal, environmental = _pieces(inputs["extractor"], corpus, graph_id, train)
+        causal, environmental = _pieces(inputs["extractor"], graph_id, train)
         if molecular(info):
             causal, environmental = rounded_pieces(train, causal)
     model = None
@@ -135,10 +156,7 @@ def _training_graphs(corpus: Corpus) -> GraphTable:
     return corpus.table(split="train", columns=names)
 
 
-def _pieces(
-    artifact: Artifact, corpus: Corpus, graph_id: Ints, train: GraphTable
-) -> tuple[Bools, Bools]:
-    _require_parent(artifact, corpus, "extractor", "gsx pretrain extract")
+def _pieces(artifact: Artifact, graph_id: Ints, train: GraphTable) -> tuple[Bools, Bools]:
     arrays = load(artifact.place.read_bytes("pieces.safetensors", limit=LIMIT))
     same = np.array_equal(arrays["graph_id"], graph_id) and np.array_equal(
         arrays["node_ptr"], train.node_ptr
@@ -160,7 +178,13 @@ def _require_parent(artifact: Artifact, corpus: Corpus, what: str, command: str)
 
 
 def _model(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> BridgeModel:
-    """Load a bridge model; one of another corpus will do if it reads the same features."""
+    shape = _shape(artifact, info, config)
+    weights = load_tensors(artifact.place.read_bytes("weights.safetensors", limit=LIMIT))
+    return BridgeModel.load(shape, weights, torch.device("cpu"))
+
+
+def _shape(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> BridgeShape:
+    """Describe a bridge model; one of another corpus will do if it reads the same features."""
     where = f"bridge {artifact.key[:12]}"
     try:
         shape = msgspec.json.decode(
@@ -183,8 +207,7 @@ def _model(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> Brid
             f"{where} did not learn bridge nodes. Train one that did: "
             "`gsx pretrain bridge --bridge-nodes`."
         )
-    weights = load_tensors(artifact.place.read_bytes("weights.safetensors", limit=LIMIT))
-    return BridgeModel.load(shape, weights, torch.device("cpu"))
+    return shape
 
 
 def _classes(y: Array, info: CorpusInfo, config: GenerateConfig) -> Ints:
