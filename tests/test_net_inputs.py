@@ -78,7 +78,7 @@ def test_a_large_graph_is_read_alone_and_none_is_lost(monkeypatch):
 
 def test_only_numbers_are_normalized_on_entering_a_network():
     entrance = Entrance(3, 4, kinds=1).eval()
-    entrance.norm.running_var.fill_(1e-6)
+    entrance[0].running_var.fill_(1e-6)
     rows = torch.tensor([[0.0, 0.0, 1.0]])
-    expected = torch.relu(entrance.linear(rows))
+    expected = torch.relu(entrance[1](rows))
     assert torch.allclose(entrance(rows), expected)

@@ -76,22 +76,23 @@ class GINLayer(nn.Module):
         return result
 
 
-class Entrance(nn.Module):
+class Entrance(nn.Sequential):
     """Inputs to states; the last ``kinds`` inputs are categories, 0 or 1.
 
     Only numbers are normalized: a rare category would get a value in the hundreds.
     """
 
     def __init__(self, features: int, width: int, kinds: int) -> None:
-        super().__init__()
-        self.numbers = features - kinds
-        self.norm = nn.BatchNorm1d(self.numbers)
-        self.linear = nn.Linear(features, width)
+        numbers = features - kinds
+        super().__init__(nn.BatchNorm1d(numbers), nn.Linear(features, width), nn.ReLU())
+        self.numbers = numbers
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return states ``[N, width]``."""
-        numbers = self.norm(rows[:, : self.numbers])
-        return torch.relu(self.linear(torch.cat([numbers, rows[:, self.numbers :]], dim=1)))
+        norm, linear, rectify = self
+        numbers = norm(rows[:, : self.numbers])
+        states: Tensor = rectify(linear(torch.cat([numbers, rows[:, self.numbers :]], dim=1)))
+        return states
 
 
 class GIN(nn.Module):
