@@ -45,7 +45,7 @@ def main() -> None:
             "key": built["key"],
             "corpus_key": corpus["key"],
             "command": f"gsx prepare {dataset} && {command}",
-            "commit": commit(),
+            "source": run["source"],
             "seconds": run["seconds"],
             "quality": manifest["summary"]["quality"],
         }
@@ -58,13 +58,6 @@ def gsx(*words: str) -> dict[str, str]:
     command = [sys.executable, "-m", "gsx", *words, "--json"]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     return json.loads(told.stdout)
-
-
-def commit() -> str:
-    told = subprocess.run(
-        ["git", "rev-parse", "--short=12", "HEAD"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return told.stdout.strip()
 
 
 if __name__ == "__main__":
