@@ -84,6 +84,13 @@ def pretrain() -> None:
 
 @pretrain.command(short_help="Learn which piece of a graph carries its label.")
 @click.argument("corpus")
+@click.option(
+    "--extractor",
+    type=click.Choice(["posterior", "pair"]),
+    default="posterior",
+    show_default=True,
+    help="How pieces are found; `pair` is the paper's pair learning.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
 @click.option("--width", type=int, default=64, show_default=True, help="Units of every layer.")
 @click.option("--node-epochs", type=int, default=8, show_default=True, help="Passes over nodes.")
@@ -94,6 +101,7 @@ def pretrain() -> None:
 @making_options
 def extract(
     corpus: str,
+    extractor: str,
     seed: int,
     width: int,
     node_epochs: int,
@@ -106,6 +114,7 @@ def extract(
 
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
     options = {
+        "extractor": extractor,
         "seed": seed,
         "width": width,
         "node_epochs": node_epochs,

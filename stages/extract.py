@@ -6,10 +6,10 @@ pieces, where a corpus knows it, is used for the report alone; nothing is learne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
@@ -23,34 +23,45 @@ from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 
 if TYPE_CHECKING:
+    import torch
+
     from gsx.columns import CorpusInfo
+    from gsx.ragged import Array
+    from gsx.stages.extractors.lesson import Extraction, Lesson
     from gsx.table import GraphTable
 
 PIECES = "pieces.safetensors"
-SIZE_COSTS = (0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
-"""What a node of a piece may cost; the held-out labels choose among them."""
 
 
 class ExtractConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of ``[extract]``."""
 
-    extractor: Literal["posterior"] = "posterior"
-    """How pieces are found."""
+    extractor: Literal["posterior", "pair"] = "posterior"
+    """How pieces are found: by what sets of nodes tell, or by the paper's pair learning."""
     seed: int = 0
     """Root of the random streams that initialize and shuffle."""
     width: int = 64
     """Units of every layer."""
     node_epochs: int = 8
+    """Passes over graphs, of every network that sees whole graphs."""
     set_epochs: int = 4
+    """Passes over sets of nodes; ``posterior`` alone."""
     largest_piece: int = 12
-    """Nodes at which a piece stops growing."""
+    """Nodes at which a piece stops growing; ``posterior`` alone."""
     environment_weight: float = 0.5
-    """What a node's knowledge of the environment costs."""
+    """What a node's knowledge of the environment costs; ``posterior`` alone."""
+    largest_weight: float = 50.0
+    """How much more often a graph may be drawn whose label surprises for its size and degrees;
+    1 draws all alike; ``posterior`` alone."""
+    size_penalty: float = 0.5
+    """What keeping a whole graph costs, in nats; ``pair`` alone."""
+    partners: int = 8
+    """Pairs of partners whose scores are averaged; ``pair`` alone."""
 
 
 def resolve(config: ExtractConfig) -> ExtractConfig:
     """Refuse numbers that cannot work."""
-    for name in ("width", "node_epochs", "set_epochs"):
+    for name in ("width", "node_epochs", "set_epochs", "largest_weight", "partners"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
     if config.largest_piece < 2:
@@ -72,69 +83,82 @@ def _run(
     config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
     import torch
-    from safetensors.numpy import save_file
 
-    from gsx.stages.extractors import posterior
-    from gsx.stages.extractors.lesson import lesson_of
-    from gsx.stages.extractors.quality import size_cost_by_held_out, told_by_pieces, truth_quality
-    from gsx.stages.kernels.subgraphs import largest_component
+    from gsx.stages.extractors.lesson import codings_of, lesson_of
+    from gsx.stages.extractors.quality import truth_quality
 
     corpus = Corpus(inputs["corpus"])
     train, held_out = _read(corpus)
-    lesson, held = lesson_of(train, corpus.info), lesson_of(held_out, corpus.info)
-    options = posterior.PosteriorOptions(
-        width=config.width,
-        node_epochs=config.node_epochs,
-        set_epochs=config.set_epochs,
-        largest_piece=config.largest_piece,
-        environment_weight=config.environment_weight,
-    )
+    codings = codings_of(train)
+    lesson, held = (lesson_of(table, corpus.info, codings) for table in (train, held_out))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def seen(epochs: int, total: int) -> None:
         progress(epochs * len(lesson), total * len(lesson))
 
-    model = posterior.fit(lesson, options, seed=config.seed, device=device, progress=seen)
-    cost, trials = size_cost_by_held_out(model, held, SIZE_COSTS)
-    score, candidates = posterior.find_candidates(model, lesson)
-    causal = posterior.choose(lesson.graphs, candidates, cost)
-    environmental = largest_component(lesson.graphs, ~causal)
-
-    def save(path: Path) -> None:
-        arrays = {
-            "graph_id": train.dense("graph", "graph_id"),
-            "node_ptr": lesson.graphs.node_ptr,
-            "score": score.astype(np.float32),
-            "causal": causal.astype(np.uint8),
-            "environmental": environmental.astype(np.uint8),
-        }
-        save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
-
-    draft.write(PIECES, save)
-    for name, net in (("nodes", model.nodes), ("sets", model.sets)):
-        weights = {key: value.cpu().numpy() for key, value in net.state_dict().items()}
-        draft.write(f"{name}.safetensors", partial(_save_weights, weights))
-    quality: dict[str, Any] = {
-        "size_cost": cost,
-        "size_cost_trials": trials,
-        "label_told_on_id_val": told_by_pieces(model, held, cost),
+    extraction = _extract(config, lesson, held, device, seen)
+    pieces, quality = extraction.pieces, dict(extraction.quality)
+    arrays = {
+        "graph_id": train.dense("graph", "graph_id"),
+        "node_ptr": lesson.graphs.node_ptr,
+        "score": pieces.score.astype(np.float32),
+        "causal": pieces.causal.astype(np.uint8),
+        "environmental": pieces.environmental.astype(np.uint8),
     }
+    draft.write(PIECES, partial(_save, arrays))
+    for name, weights in extraction.weights.items():
+        draft.write(f"{name}.safetensors", partial(_save, weights))
     if "node_truth" in train.node:
         truth = train.dense("node", "node_truth") == 1
-        quality["causal"] = truth_quality(lesson, score, causal, truth)
-        quality["environmental"] = truth_quality(lesson, -score, environmental, ~truth)
+        apart = pieces.environmental_score
+        apart = -pieces.score if apart is None else apart
+        quality["causal"] = truth_quality(lesson, pieces.score, pieces.causal, truth)
+        quality["environmental"] = truth_quality(lesson, apart, pieces.environmental, ~truth)
     draft.write_bytes("quality.json", readable_json(quality))
-    draft.write_bytes("history.json", readable_json(model.history))
+    draft.write_bytes("history.json", readable_json(extraction.history))
     return Outcome(
         counts={"graphs": len(train)},
         summary={"name": corpus.info.name, "device": device.type, "quality": quality},
     )
 
 
-def _save_weights(weights: dict[str, Any], path: Path) -> None:
+def _extract(
+    config: ExtractConfig,
+    lesson: Lesson,
+    held: Lesson,
+    device: torch.device,
+    seen: Callable[[int, int], None],
+) -> Extraction:
+    """Run the extractor the config names."""
+    from gsx.stages.extractors import pair, posterior
+    from gsx.stages.extractors.teaching import PosteriorOptions
+
+    if config.extractor == "pair":
+        pair_options = pair.PairOptions(
+            width=config.width,
+            epochs=config.node_epochs,
+            size_penalty=config.size_penalty,
+            partners=config.partners,
+        )
+        return pair.extract(
+            lesson, held, pair_options, seed=config.seed, device=device, progress=seen
+        )
+    options = PosteriorOptions(
+        width=config.width,
+        whole_epochs=config.node_epochs,
+        node_epochs=config.node_epochs,
+        set_epochs=config.set_epochs,
+        largest_piece=config.largest_piece,
+        environment_weight=config.environment_weight,
+        largest_weight=config.largest_weight,
+    )
+    return posterior.extract(lesson, held, options, seed=config.seed, device=device, progress=seen)
+
+
+def _save(arrays: Mapping[str, Array], path: Path) -> None:
     from safetensors.numpy import save_file
 
-    save_file(weights, path)
+    save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
 
 
 def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
@@ -148,7 +172,8 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
         if split not in corpus.splits:
             raise StageError(f"{info.name} has no `{split}` graphs; prepare it with that split.")
     known = {column.name for column in info.columns}
-    names = ["graph_id", "y", "label", "env_id", "node_feat", *({"node_truth"} & known)]
+    names = ["graph_id", "y", "label", "env_id", "node_feat"]
+    names += sorted({"node_truth", "edge_attr", "unit"} & known)
     train = corpus.table(split="train", columns=names)
     env = train.dense("graph", "env_id")
     if (env < 0).any() or len(np.unique(env)) < 2:
@@ -166,7 +191,7 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
 
 STAGE = Stage(
     name="extract",
-    version=1,
+    version=2,
     kind="extractor",
     config=ExtractConfig,
     inputs={"corpus": "prepare"},
@@ -175,11 +200,19 @@ STAGE = Stage(
     seeds=lambda config: {"extract": config.seed},
     sources=(
         "gsx.stages.extract",
+        "gsx.stages.extractors.balance",
         "gsx.stages.extractors.lesson",
+        "gsx.stages.extractors.pair",
         "gsx.stages.extractors.posterior",
+        "gsx.stages.extractors.quality",
+        "gsx.stages.extractors.teaching",
         "gsx.stages.kernels.subgraphs",
         "gsx.stages.kernels.walks",
+        "gsx.stages.nets.descent",
         "gsx.stages.nets.gin",
+        "gsx.stages.nets.inputs",
         "gsx.stages.nets.labels",
+        "gsx.stages.nets.matching",
+        "gsx.stages.nets.posteriors",
     ),
 )

@@ -1,15 +1,18 @@
 """The extractor stage, run for real on a small Motif corpus."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from gsx.errors import UsageError
+from gsx.columns import CorpusInfo, Environment, corpus_columns
+from gsx.errors import StageError, UsageError
 from gsx.pipeline.plan import make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import rows_of
-from gsx.stages.extract import ExtractConfig, resolve
+from gsx.stages.extract import ExtractConfig, _read, resolve
 from gsx.stages.kernels.subgraphs import induced, is_connected
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Store
@@ -61,10 +64,26 @@ def test_causal_and_environmental_pieces_share_no_node(pieces):
     assert not (pieces["causal"] & pieces["environmental"]).any()
 
 
-def test_the_same_seed_gives_the_same_bytes(made, tmp_path):
-    plan = make_plan(parse_recipe(RECIPE, "r.toml"))
-    again = {step.name: built.artifact for step, built in run_plan(plan, Store.at(tmp_path))}
-    assert again["extract"].manifest.files == made["extract"].manifest.files
+TINY = """[prepare]
+dataset = "motif-base"
+num_graphs = 300
+[extract]
+extractor = "{}"
+width = 16
+node_epochs = 1
+set_epochs = 1
+partners = 2
+"""
+
+
+@pytest.mark.parametrize("extractor", ["posterior", "pair"])
+def test_the_same_seed_gives_the_same_bytes(tmp_path, extractor):
+    plan = make_plan(parse_recipe(TINY.format(extractor), "r.toml"))
+    left, right = (
+        {step.name: built.artifact for step, built in run_plan(plan, Store.at(tmp_path / name))}
+        for name in ("left", "right")
+    )
+    assert left["extract"].manifest.files == right["extract"].manifest.files
 
 
 def test_truth_never_reaches_the_extractor(made, tmp_path):
@@ -76,7 +95,41 @@ def test_truth_never_reaches_the_extractor(made, tmp_path):
     other = table.with_columns(node={"node_truth": 1 - table.node["node_truth"]})
     left, right = lesson_of(table, corpus.info), lesson_of(other, corpus.info)
     assert left.graphs.equals(right.graphs)
-    assert np.array_equal(left.features, right.features)
+    assert np.array_equal(left.y, right.y)
+
+
+def test_pair_learning_writes_the_same_kind_of_artifact(tmp_path):
+    plan = make_plan(parse_recipe(TINY.format("pair"), "r.toml"))
+    made = {step.name: built.artifact for step, built in run_plan(plan, Store.at(tmp_path))}
+    manifest = made["extract"].manifest
+    assert manifest.kind == "extractor"
+    assert sorted(manifest.files) == [
+        "causal.safetensors",
+        "environmental.safetensors",
+        "history.json",
+        "pieces.safetensors",
+        "quality.json",
+    ]
+    quality = manifest.summary["quality"]
+    assert set(quality["causal"]) == {"node_auc", "iou", "exact", "per_environment"}
+    assert set(quality["label_told_on_id_val"]) == {"piece", "rest", "whole"}
+    pieces = load(made["extract"].place.read_bytes("pieces.safetensors", limit=1 << 30))
+    assert not (pieces["causal"] & pieces["environmental"]).any()
+
+
+def test_sparse_features_are_refused():
+    columns = corpus_columns(outputs=2, num_features=9, sparse=True)
+    info = CorpusInfo(
+        name="pages",
+        outputs=("a", "b"),
+        domain="word",
+        environments=(Environment(id=0, name="all"),),
+        columns=columns,
+        num_features=9,
+    )
+    with pytest.raises(StageError) as caught:
+        _read(SimpleNamespace(info=info))
+    assert str(caught.value) == "pages has sparse node features, which extractors do not read yet."
 
 
 @pytest.mark.parametrize(
@@ -85,6 +138,8 @@ def test_truth_never_reaches_the_extractor(made, tmp_path):
         ({"width": 0}, "width must be at least 1; got 0"),
         ({"node_epochs": 0}, "node_epochs must be at least 1; got 0"),
         ({"largest_piece": 1}, "largest_piece must be at least 2; got 1"),
+        ({"largest_weight": 0.5}, "largest_weight must be at least 1; got 0.5"),
+        ({"partners": 0}, "partners must be at least 1; got 0"),
     ],
 )
 def test_numbers_that_cannot_work_are_refused_early(options, text):

@@ -118,6 +118,38 @@ def test_every_prefix_of_a_growth_is_connected(graphs, dice):
             assert nx.utils.graphs_equal(renamed, nx.Graph(graph.subgraph(old.tolist())))
 
 
+def test_a_unit_joins_as_a_whole_before_anything_else():
+    table = table_of(nx.path_graph(6))
+    score = np.array([0.9, 0.8, 0.1, 0.2, 0.95, 0.3])
+    growth = grow(table, score, np.array([1]), 5, unit=np.array([0, 1, 1, 1, 2, 3]))
+    assert growth.order.tolist() == [[1, 2, 3, 4, 0]]
+    assert growth.whole.tolist() == [[True, False, False, True, True, True]]
+    assert growth.rounded(np.array([2])).tolist() == [3]
+    assert growth.rounded(np.array([4])).tolist() == [4]
+
+
+def test_a_unit_larger_than_a_growth_leaves_no_size():
+    growth = grow(table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int))
+    assert growth.rounded(np.array([2])).tolist() == [0]
+
+
+@given(some_graphs(least=1), st.randoms(use_true_random=False))
+def test_a_prefix_said_to_be_whole_cuts_no_unit(graphs, dice):
+    table = table_of(*graphs)
+    owner = rows_of(table.node_ptr)
+    kept = np.array([dice.random() < 0.5 for _ in range(table.total_nodes)], dtype=bool)
+    unit = np.unique(components(table, kept), return_inverse=True)[1]
+    first = np.array([unit[owner == row].min() for row in range(len(graphs))])
+    local = unit - first[owner]
+    score = np.array([dice.random() for _ in range(table.total_nodes)])
+    growth = grow(table, score, best_nodes(table, score, 1)[:, 0], 5, unit=local)
+    for row in range(len(graphs)):
+        for size in np.flatnonzero(growth.whole[row]):
+            inside = np.isin(np.arange(table.total_nodes), growth.order[row, :size])
+            touched = np.isin(unit, unit[inside])
+            assert (inside == touched).all()
+
+
 def test_a_graph_without_a_seed_does_not_grow():
     table = table_of(nx.path_graph(3), nx.path_graph(3))
     growth = grow(table, np.ones(6), np.array([-1, 3]), 3)

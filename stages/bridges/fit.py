@@ -24,8 +24,8 @@ from gsx.stages.bridges.lesson import (
     wedges,
 )
 from gsx.stages.bridges.model import BridgeModel
-from gsx.stages.extractors.lesson import epoch_batches, torch_stream
 from gsx.stages.kernels.subgraphs import Floats
+from gsx.stages.nets.descent import epoch_batches, torch_stream
 from gsx.stages.nets.gin import adjacency
 from gsx.table import GraphTable, concat
 

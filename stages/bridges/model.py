@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from gsx.ragged import Array, rows_of
-from gsx.stages.extractors.lesson import torch_stream
 from gsx.stages.kernels.inputs import InputCode, input_width, node_inputs
 from gsx.stages.nets.bridge import Counter, Decoder, Encoder
+from gsx.stages.nets.descent import torch_stream
 from gsx.stages.nets.gin import adjacency, initialize
 from gsx.table import GraphTable
 

@@ -20,9 +20,9 @@ from gsx.stages.bridges.fit import (
 )
 from gsx.stages.bridges.lesson import Cut, CutLesson, CutPairs, cross_pairs, wedges
 from gsx.stages.bridges.model import BridgeModel
-from gsx.stages.extractors.lesson import torch_stream
 from gsx.stages.extractors.quality import roc_auc
 from gsx.stages.kernels.subgraphs import Bools, Floats, global_edges
+from gsx.stages.nets.descent import torch_stream
 from gsx.table import GraphTable, concat
 
 LOOK_CUTS = 512

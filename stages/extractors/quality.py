@@ -6,56 +6,64 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.stats import rankdata
 
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, rows_of
 from gsx.stages.extractors.lesson import Lesson
-from gsx.stages.extractors.posterior import Posterior, choose, find_candidates, tell
-from gsx.stages.kernels.subgraphs import Bools, Floats, induced
-from gsx.stages.nets.labels import row_loss
+from gsx.stages.kernels.subgraphs import Bools, Floats
+
+TOLERATED = 0.01
+"""Share of what is told that a smaller piece may lose."""
 
 
-def size_cost_by_held_out(
-    model: Posterior, held: Lesson, costs: Sequence[float]
+def dearest(
+    name: str,
+    values: Sequence[float],
+    losses: Sequence[Floats],
+    sizes: Sequence[float],
+    *,
+    blind: Floats,
+    share: Floats,
 ) -> tuple[float, list[dict[str, float]]]:
-    """Choose what a node costs: the dearest at which pieces still tell held-out labels best.
+    """Choose the largest of ``values``, which make pieces smaller, that still does as well as any.
 
-    Graph by graph the loss at each cost is compared with the loss at the best cost; the dearest one
-    within one standard error of no difference is taken. No truth about pieces is looked at.
+    Graph by graph the loss at each value is compared with the loss at the best one; the largest
+    value is taken that loses no more than one standard error, or one percent of what the best one
+    tells. ``losses`` are ``[V][G]``, ``blind`` ``[G]`` the loss without looking, ``sizes`` the mean
+    nodes of a piece, ``share`` ``[G]`` weighs graphs. Also returns what was compared.
     """
-    _, candidates = find_candidates(model, held)
-    losses, sizes = [], []
-    for cost in costs:
-        keep = choose(held.graphs, candidates, cost)
-        losses.append(_losses(model, held, keep))
-        sizes.append(float(keep.sum() / max(len(held), 1)))
-    best = losses[int(np.argmin([loss.mean() for loss in losses]))]
+    best = losses[int(np.argmin([loss @ share for loss in losses]))]
+    tolerated = TOLERATED * float((blind - best) @ share)
     trials = []
-    for cost, loss, size in zip(costs, losses, sizes, strict=True):
+    for value, loss, size in zip(values, losses, sizes, strict=True):
         gap = loss - best
+        above = float(gap @ share)
+        error = float(np.sqrt((gap - above) ** 2 @ share**2))
         trials.append(
             {
-                "size_cost": cost,
-                "loss": round(float(loss.mean()), 6),
-                "above_best": round(float(gap.mean()), 6),
-                "standard_error": round(float(gap.std() / np.sqrt(len(gap))), 6),
+                name: value,
+                "loss": round(float(loss @ share), 6),
+                "above_best": round(above, 6),
+                "standard_error": round(error, 6),
                 "nodes": round(size, 4),
             }
         )
-    good = [trial for trial in trials if trial["above_best"] <= trial["standard_error"]]
-    return max(trial["size_cost"] for trial in good), trials
+    good = [
+        trial for trial in trials if trial["above_best"] <= max(trial["standard_error"], tolerated)
+    ]
+    return max(trial[name] for trial in good), trials
 
 
-def told_by_pieces(model: Posterior, held: Lesson, cost: float) -> dict[str, float]:
-    """Return how often a label is told right from the piece, the rest and the whole graph."""
-    _, candidates = find_candidates(model, held)
-    keep = choose(held.graphs, candidates, cost)
-    return {
-        "piece": _accuracy(model, held, keep),
-        "rest": _accuracy(model, held, ~keep),
-        "whole": _accuracy(model, held, np.ones_like(keep)),
-    }
+def accuracy(logits: Array, y: Array, task: str) -> float | None:
+    """Return how often the label is told right, over what is known; None for values."""
+    if task == "regression":
+        return None
+    known = ~np.isnan(y)
+    if task == "classification":
+        right: Array = (logits.argmax(axis=1) == np.nan_to_num(y).argmax(axis=1))[known[:, 0]]
+    else:
+        right = ((logits > 0) == (y > 0.5))[known]
+    return round(float(right.mean()), 6)
 
 
 def truth_quality(lesson: Lesson, score: Floats, piece: Bools, truth: Bools) -> dict[str, Any]:
@@ -86,19 +94,3 @@ def roc_auc(score: Floats, truth: Bools) -> float | None:
         return None
     ranks = rankdata(score)[truth].sum()
     return round(float((ranks - positives * (positives + 1) / 2) / (positives * negatives)), 6)
-
-
-def _losses(model: Posterior, lesson: Lesson, keep: Bools) -> Array:
-    part, _ = induced(lesson.graphs, keep)
-    logits = torch.from_numpy(tell(model, part, lesson.features[keep]))
-    return np.asarray(row_loss(logits, torch.from_numpy(lesson.y), model.task).numpy())
-
-
-def _accuracy(model: Posterior, lesson: Lesson, keep: Bools) -> float:
-    part, _ = induced(lesson.graphs, keep)
-    logits = tell(model, part, lesson.features[keep])
-    if model.task == "classification":
-        right: Ints = logits.argmax(axis=1) == lesson.y.argmax(axis=1)
-    else:
-        right = (logits > 0) == (lesson.y > 0.5)
-    return round(float(right[~np.isnan(lesson.y).all(axis=1)].mean()), 6)

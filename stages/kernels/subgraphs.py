@@ -12,8 +12,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from gsx.ragged import Array, Ints, pointers, ranges, rows_of
-from gsx.table import GraphTable
+from gsx.ragged import Ints, Ragged, pointers, ranges, rows_of
+from gsx.table import GraphTable, Values
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -23,6 +23,17 @@ def global_edges(table: GraphTable) -> tuple[Ints, Ints]:
     """Return the ends of every edge as numbers over the whole table, ``[E]`` each."""
     start = np.repeat(table.node_ptr[:-1], table.num_edges)
     return start + table.dense("edge", "edge_src"), start + table.dense("edge", "edge_dst")
+
+
+def sort_edges(table: GraphTable) -> GraphTable:
+    """Return the graphs with edges sorted by source and target."""
+    src, dst = global_edges(table)
+    order = np.lexsort((dst, src))
+    if (order == np.arange(len(order))).all():
+        return table
+    return table.with_columns(
+        edge={name: _take(values, order) for name, values in table.edge.items()}
+    )
 
 
 def induced(table: GraphTable, keep: Bools) -> tuple[GraphTable, Ints]:
@@ -41,9 +52,12 @@ def induced(table: GraphTable, keep: Bools) -> tuple[GraphTable, Ints]:
         node_ptr=node_ptr,
         edge_ptr=pointers(np.bincount(edge_owner, minlength=len(table))),
         graph=table.graph,
-        node={name: _rows(values, keep) for name, values in table.node.items()},
+        node={name: _take(values, np.flatnonzero(keep)) for name, values in table.node.items()},
         edge={
-            **{name: _rows(values, kept_edge) for name, values in table.edge.items()},
+            **{
+                name: _take(values, np.flatnonzero(kept_edge))
+                for name, values in table.edge.items()
+            },
             "edge_src": local[src[kept_edge]],
             "edge_dst": local[dst[kept_edge]],
         },
@@ -98,13 +112,29 @@ class Growth:
     """``[G, K]`` nodes over the whole table in the order in which they joined; -1 after the end."""
     length: Ints
     """``[G]`` nodes that joined."""
+    whole: Bools
+    """``[G, K + 1]`` whether the prefix of so many nodes exists and cuts no unit."""
+
+    def rounded(self, sizes: Ints) -> Ints:
+        """Return, for every graph, the largest size up to ``sizes`` ``[G]`` that cuts no unit.
+
+        Where only larger ones do, the smallest of them; where none does, 0.
+        """
+        places = np.arange(self.whole.shape[1])
+        usable = self.whole & (places > 0)
+        below = np.where(usable & (places <= sizes[:, None]), places, 0).max(axis=1)
+        above = np.where(usable, places, places[-1] + 1).min(axis=1)
+        return np.where(below > 0, below, np.where(above > places[-1], 0, above))
 
 
-def grow(table: GraphTable, score: Floats, seed: Ints, steps: int) -> Growth:
+def grow(
+    table: GraphTable, score: Floats, seed: Ints, steps: int, unit: Ints | None = None
+) -> Growth:
     """Grow one connected set per graph from ``seed`` ``[G]``, always by the best neighbor.
 
     ``seed`` holds nodes over the whole table, -1 for graphs to leave out. Edges must be sorted by
-    source. Ties go to the lower node.
+    source. Ties go to the lower node. ``unit`` ``[N]`` numbers connected groups of nodes, from 0 in
+    each graph: the rest of a unit joins before any other node does.
     """
     src, dst = global_edges(table)
     graphs, size = len(table), table.total_nodes
@@ -113,6 +143,9 @@ def grow(table: GraphTable, score: Floats, seed: Ints, steps: int) -> Growth:
     inside = np.zeros(size, dtype=bool)
     value = np.full(size, -np.inf)  # score of nodes on the border, -inf elsewhere
     order = np.full((graphs, steps), -1, dtype=np.int64)
+    if unit is not None:
+        unit = unit + table.node_ptr[owner]
+    urgent = float(np.ptp(score)) + 1 if size else 1.0
     newest = seed.copy()
     for step in range(steps):
         alive = np.flatnonzero(newest >= 0)
@@ -124,11 +157,28 @@ def grow(table: GraphTable, score: Floats, seed: Ints, steps: int) -> Growth:
         value[joined] = -np.inf
         counts = edge_ptr[joined + 1] - edge_ptr[joined]
         near = dst[ranges(edge_ptr[joined], counts)]
+        from_ = np.repeat(joined, counts)[~inside[near]]
         near = near[~inside[near]]
-        value[near] = score[near]
+        value[near] = np.maximum(value[near], score[near])
+        if unit is not None:
+            same = near[unit[near] == unit[from_]]
+            value[same] = score[same] + urgent
         newest = _best_per_graph(value, owner, graphs)
         newest[seed < 0] = -1
-    return Growth(order, (order >= 0).sum(axis=1))
+    return Growth(order, (order >= 0).sum(axis=1), _whole(order, unit))
+
+
+def _whole(order: Ints, unit: Ints | None) -> Bools:
+    """Say of every prefix whether it exists and ends where a unit ends."""
+    there = order >= 0
+    needed = np.arange(1, order.shape[1] + 1)
+    if unit is not None:
+        sizes = np.bincount(unit, minlength=1)
+        joined = np.where(there, unit[order], -1) if len(unit) else order
+        begins = np.diff(joined, axis=1, prepend=-2) != 0
+        needed = np.cumsum(np.where(begins & there, sizes[joined], 0), axis=1)
+    whole = there & (needed == np.arange(1, order.shape[1] + 1))
+    return np.concatenate([np.ones((len(order), 1), dtype=bool), whole], axis=1)
 
 
 def _best_per_graph(value: Floats, owner: Ints, graphs: int) -> Ints:
@@ -144,17 +194,16 @@ def _best_per_graph(value: Floats, owner: Ints, graphs: int) -> Ints:
     return best
 
 
-def _rows(values: object, keep: Bools) -> Array:
-    if not isinstance(values, np.ndarray):
-        return values.take(np.flatnonzero(keep))  # type: ignore[attr-defined, no-any-return]
-    return values[keep]
+def _take(values: Values, rows: Ints) -> Values:
+    return values.take(rows) if isinstance(values, Ragged) else values[rows]
 
 
 def prefixes(table: GraphTable, order: Ints, sizes: Ints) -> tuple[GraphTable, Ints]:
     """Return, for every row of ``order`` ``[R, K]``, the subgraph of its first ``sizes[R]`` nodes.
 
     Nodes are numbered over the whole table and must differ within a row; rows may come from any
-    graphs. Returned are their structure, edges sorted, and the nodes in the order of the result.
+    graphs. Returned are the subgraphs with their node and edge columns, edges sorted, and the nodes
+    in the order of the result.
     """
     rows = len(order)
     chosen = (np.arange(order.shape[1]) < sizes[:, None]) & (order >= 0)
@@ -164,22 +213,24 @@ def prefixes(table: GraphTable, order: Ints, sizes: Ints) -> tuple[GraphTable, I
     src, dst = global_edges(table)
     starts = np.searchsorted(src, np.arange(table.total_nodes + 1))
     degree = starts[nodes + 1] - starts[nodes]
-    end = dst[ranges(starts[nodes], degree)]
+    edge = ranges(starts[nodes], degree)
     edge_owner = np.repeat(owner, degree)
     left = np.repeat(np.arange(len(nodes)), degree)
     # An edge stays when its other end was chosen in the same row: look the pair up.
     code = owner * table.total_nodes + nodes
     by_code = np.argsort(code)
-    wanted = edge_owner * table.total_nodes + end
+    wanted = edge_owner * table.total_nodes + dst[edge]
     at = np.minimum(np.searchsorted(code[by_code], wanted), max(len(code) - 1, 0))
     stays = code[by_code[at]] == wanted if len(code) else np.zeros(0, dtype=bool)
-    edge_owner, left, right = edge_owner[stays], left[stays], by_code[at[stays]]
+    edge, edge_owner, left, right = edge[stays], edge_owner[stays], left[stays], by_code[at[stays]]
     sort = np.lexsort((right, left))
     first = node_ptr[edge_owner[sort]]
     part = GraphTable(
         node_ptr=node_ptr,
         edge_ptr=pointers(np.bincount(edge_owner, minlength=rows)),
+        node={name: _take(values, nodes) for name, values in table.node.items()},
         edge={
+            **{name: _take(values, edge[sort]) for name, values in table.edge.items()},
             "edge_src": (left[sort] - first).astype(np.int32),
             "edge_dst": (right[sort] - first).astype(np.int32),
         },

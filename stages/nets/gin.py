@@ -76,12 +76,31 @@ class GINLayer(nn.Module):
         return result
 
 
+class Entrance(nn.Sequential):
+    """Inputs to states; the last ``kinds`` inputs are categories, 0 or 1.
+
+    Only numbers are normalized: a rare category would get a value in the hundreds.
+    """
+
+    def __init__(self, features: int, width: int, kinds: int) -> None:
+        numbers = features - kinds
+        super().__init__(nn.BatchNorm1d(numbers), nn.Linear(features, width), nn.ReLU())
+        self.numbers = numbers
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return states ``[N, width]``."""
+        norm, linear, rectify = self
+        numbers = norm(rows[:, : self.numbers])
+        states: Tensor = rectify(linear(torch.cat([numbers, rows[:, self.numbers :]], dim=1)))
+        return states
+
+
 class GIN(nn.Module):
     """Input features to node states after every layer, the input layer included."""
 
-    def __init__(self, features: int, width: int, layers: int) -> None:
+    def __init__(self, features: int, width: int, layers: int, kinds: int = 0) -> None:
         super().__init__()
-        self.enter = nn.Sequential(nn.BatchNorm1d(features), nn.Linear(features, width), nn.ReLU())
+        self.enter = Entrance(features, width, kinds)
         self.layers = nn.ModuleList(GINLayer(width) for _ in range(layers))
 
     def forward(self, matrix: Tensor, features: Tensor) -> list[Tensor]:

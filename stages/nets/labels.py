@@ -33,6 +33,13 @@ def prior_of(y: Tensor, task: str) -> Tensor:
     return prior if task == "regression" else prior.clamp(EPSILON, 1 - EPSILON)
 
 
+def prior_logits(prior: Tensor, task: str) -> Tensor:
+    """Return the logits ``[C]`` of someone who knows the prior alone."""
+    if task == "regression":
+        return prior
+    return prior.log() if task == "classification" else prior.logit()
+
+
 def information(logits: Tensor, prior: Tensor, task: str) -> Tensor:
     """Return how far each row's belief is from the prior, in nats; squared distance for values."""
     if task == "classification":
