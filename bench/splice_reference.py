@@ -77,9 +77,8 @@ class PerGraph:
         bridges = []
         for slot in range(1, len(parts)):
             other = stream.randrange(slot)
-            (match, port), (match_2, port_2) = terms[other], terms[slot]
-            logits = (match * self.model.decoder.sign) @ match_2.T
-            odds = (logits + port[:, None] + port_2[None]).clamp(-30, 30).exp().flatten()
+            logits = terms[other][0] @ terms[slot][1].T
+            odds = logits.clamp(-30, 30).exp().flatten()
             count = max(round(float((odds / (1 + odds)).sum())), 1)
             pairs = torch.multinomial(odds, min(count, len(odds)))
             left = starts[other] + pairs // parts[slot].num_nodes

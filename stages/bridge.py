@@ -70,7 +70,7 @@ def run(
     config: BridgeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
     """Learn on cuts of training graphs; score cuts of ``id_val`` graphs."""
-    from gsx.stages.extractors.lesson import one_thread
+    from gsx.stages.nets.descent import one_thread
 
     with one_thread():
         return _run(config, inputs, draft, progress)

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from gsx.errors import StageError, UsageError
+from gsx.stages.kernels.atoms import molecular
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus import Corpus
 from gsx.storage.digest import readable_json
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from gsx.columns import CorpusInfo
     from gsx.ragged import Array
-    from gsx.stages.extractors.lesson import Extraction, Lesson
+    from gsx.stages.extractors.lesson import Extraction, Lesson, Pieces
     from gsx.table import GraphTable
 
 PIECES = "pieces.safetensors"
@@ -73,7 +74,7 @@ def run(
     config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
     """Train on the training split, choose the size cost on ``id_val``, cut every training graph."""
-    from gsx.stages.extractors.lesson import one_thread
+    from gsx.stages.nets.descent import one_thread
 
     with one_thread():
         return _run(config, inputs, draft, progress)
@@ -114,6 +115,8 @@ def _run(
         apart = -pieces.score if apart is None else apart
         quality["causal"] = truth_quality(lesson, pieces.score, pieces.causal, truth)
         quality["environmental"] = truth_quality(lesson, apart, pieces.environmental, ~truth)
+    if molecular(corpus.info):
+        quality["scaffold"] = _scaffold_quality(train, pieces)
     draft.write_bytes("quality.json", readable_json(quality))
     draft.write_bytes("history.json", readable_json(extraction.history))
     return Outcome(
@@ -155,6 +158,29 @@ def _extract(
     return posterior.extract(lesson, held, options, seed=config.seed, device=device, progress=seen)
 
 
+def _scaffold_quality(train: GraphTable, pieces: Pieces) -> dict[str, float]:
+    """Return how much of the pieces of molecules is Murcko scaffold, and how much they hold."""
+    from gsx.stages.kernels.fragments import scaffold_atoms
+
+    scaffold = scaffold_atoms(train)
+    both = scaffold & pieces.environmental
+    return {
+        "share_of_atoms": round(float(scaffold.mean()), 6),
+        "share_of_causal": round(float(scaffold[pieces.causal].mean()), 6),
+        "share_of_environmental": round(float(scaffold[pieces.environmental].mean()), 6),
+        "held_by_environmental": round(float(both.sum() / max(scaffold.sum(), 1)), 6),
+    }
+
+
+def _with_units(table: GraphTable, info: CorpusInfo) -> GraphTable:
+    """Say which atoms of molecules must stay together: rings and multiple bonds are not cut."""
+    if not molecular(info) or "unit" in table.node:
+        return table
+    from gsx.stages.kernels.fragments import local_units
+
+    return table.with_columns(node={"unit": local_units(table)})
+
+
 def _save(arrays: Mapping[str, Array], path: Path) -> None:
     from safetensors.numpy import save_file
 
@@ -186,7 +212,8 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
         raise StageError(f"all training graphs of {info.name} have one label: nothing to extract.")
     if not train.total_edges:
         raise StageError(f"no training graph of {info.name} has an edge; pieces cannot grow.")
-    return train, corpus.table(split="id_val", columns=names)
+    held_out = corpus.table(split="id_val", columns=names)
+    return _with_units(train, info), _with_units(held_out, info)
 
 
 STAGE = Stage(

@@ -104,7 +104,7 @@ def run(
     config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
     """Write source and augmented shards into ``draft``."""
-    from gsx.stages.extractors.lesson import one_thread
+    from gsx.stages.nets.descent import one_thread
     from gsx.stages.splicing.build import generate
 
     with one_thread():

@@ -4,6 +4,7 @@ import pytest
 from gsx.errors import MoleculeError
 from gsx.stages.kernels.atoms import ATOM_FEATURES, BOND_FEATURES
 from gsx.stages.kernels.chem import featurize, parse_smiles, properties, read_molecules
+from gsx.stages.kernels.fragments import scaffold_atoms
 
 
 def test_ethanol_has_the_features_of_its_atoms_and_bonds():
@@ -96,3 +97,16 @@ def test_properties_of_aspirin():
     assert found.weight.round(2).tolist() == [180.16, 16.04]
     assert found.log_p.round(2).tolist() == [1.31, 0.64]
     assert found.rings.tolist() == [1, 0]
+
+
+def test_the_scaffold_of_an_atom_mask_is_murckos():
+    texts = [
+        "CCc1ccc(CC2CCNCC2)cc1O", "CCCC", "O=C1CCCCC1C", "N#Cc1ccccc1", "C1CC1CCCC=C",
+        "CC(=O)Nc1ccccc1",
+        "O=S(=O)(c1ccccc1)N1CCOCC1", "c1ccc2ccccc2c1CCC(=O)c1ccncc1",
+    ]  # fmt: skip
+    found = read_molecules(texts)
+    mask = scaffold_atoms(found.table)
+    counts = np.add.reduceat(mask.astype(int), found.table.node_ptr[:-1]).tolist()
+    sizes = [parse_smiles(text).GetNumAtoms() if text else 0 for text in found.scaffolds]
+    assert counts == sizes

@@ -12,11 +12,11 @@ from gsx.pipeline.plan import make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import texts_of
+from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.chem import read_molecules
 from gsx.stages.kernels.fragments import units
 from gsx.stages.kernels.subgraphs import global_edges, is_connected
 from gsx.stages.kernels.wl import wl_hashes
-from gsx.stages.splicing.molecules import molecular
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Store
 from tests.made import run_stage

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,14 +123,3 @@ def units_of(graphs: GraphTable) -> Ints | None:
 def weights_of(net: torch.nn.Module) -> dict[str, Array]:
     """Return the weights of a network as arrays."""
     return {name: value.cpu().numpy() for name, value in net.state_dict().items()}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread: small batches lose more to waiting than two threads win."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

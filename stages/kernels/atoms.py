@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gsx.columns import CorpusInfo
+
 ATOM_FEATURES: Mapping[str, tuple[str, ...]] = {
     "atomic_num": tuple(map(str, range(119))),
     "chirality": (
@@ -88,3 +90,12 @@ HYDROGEN = 1
 SINGLE, DOUBLE, TRIPLE = 1, 2, 3
 """Bond types that whole hydrogens can stand for; the code is the order of the bond."""
 SP3 = ATOM_FEATURES["hybridization"].index("SP3")
+
+
+def molecular(info: CorpusInfo) -> bool:
+    """Say whether the graphs of a corpus are molecules with the features of this module."""
+    columns = {column.name: column for column in info.columns}
+    if "smiles" not in columns or "edge_attr" not in columns:
+        return False
+    names = [feature.name for feature in columns["node_feat"].features or ()]
+    return names == list(ATOM_FEATURES)

@@ -12,7 +12,15 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, depth_first_order
 
 from gsx.ragged import Ints, rows_of
-from gsx.stages.kernels.atoms import ATOMIC_NUM, BOND_TYPE, HYDROGEN, NUM_HS, SINGLE, TRIPLE
+from gsx.stages.kernels.atoms import (
+    ATOMIC_NUM,
+    BOND_TYPE,
+    DOUBLE,
+    HYDROGEN,
+    NUM_HS,
+    SINGLE,
+    TRIPLE,
+)
 from gsx.stages.kernels.subgraphs import Bools, global_edges
 from gsx.table import GraphTable
 
@@ -86,6 +94,36 @@ def units(table: GraphTable) -> Ints:
     multiple bonds, or one atom.
     """
     return connected(table, ~cuttable(table))
+
+
+def local_units(table: GraphTable) -> Ints:
+    """Return the unit of every atom, ``[N]``, numbered from 0 in each molecule."""
+    unit, owner = units(table), rows_of(table.node_ptr)
+    first = np.full(len(table), np.iinfo(np.int64).max)
+    np.minimum.at(first, owner, unit)
+    return np.asarray(unit - first[owner], dtype=np.int64)
+
+
+def scaffold_atoms(table: GraphTable) -> Bools:
+    """Say which atoms belong to the Murcko scaffold, ``[N]``.
+
+    Atoms with one neighbor fall off, again and again, until none is left: rings stay, and what
+    links them. Atoms held to these by a multiple bond belong to it too.
+    """
+    src, dst = global_edges(table)
+    inside = np.ones(table.total_nodes, dtype=bool)
+    while True:
+        both = inside[src] & inside[dst]
+        degree = np.bincount(src[both], minlength=table.total_nodes)
+        falls = inside & (degree < 2)
+        if not falls.any():
+            break
+        inside &= ~falls
+    order = table.dense("edge", "edge_attr")[:, BOND_TYPE]
+    held = (order == DOUBLE) | (order == TRIPLE)
+    more = inside.copy()
+    more[dst[held & inside[src]]] = True
+    return more
 
 
 def connected(table: GraphTable, edges: Bools) -> Ints:

@@ -48,8 +48,7 @@ class Decoder(nn.Module):
         self, latent: int, width: int, terms: int, *, attributes: int, nodes: int, noisy: bool
     ) -> None:
         super().__init__()
-        self.match = _mlp(latent, width, width, terms)
-        self.port = _mlp(latent, width, 1)
+        self.pair = _mlp(latent, width, terms + 1)
         self.bias = nn.Parameter(torch.tensor(-2.0))
         sign = torch.ones(terms)
         sign[terms // 2 :] = -1
@@ -59,27 +58,26 @@ class Decoder(nn.Module):
         self.denoise = _mlp(1 + NOISE_TERMS, width, 1) if noisy else None
 
     def node_terms(self, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what every node brings to a pair: terms ``[N, K]``, and how likely a port it is.
+        """Return what every node brings to a pair as its left and as its right end, ``[N, K + 2]``.
 
-        The second is ``[N]``.
+        Besides the terms that match, each end brings how likely a port it is.
         """
-        return self.match(latent), self.port(latent).squeeze(1) + self.bias / 2
+        found = self.pair(latent)
+        match, port = found[:, :-1], found[:, -1:] + self.bias / 2
+        one = torch.ones_like(port)
+        left = torch.cat([match * self.sign, port, one], dim=1)
+        return left, torch.cat([match, one, port], dim=1)
 
     def pair_logits(self, terms: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
         """Return the logit of a bridge for each pair of nodes, ``[P]``."""
-        match, port = terms
-        inner = (match[left] * self.sign * match[right]).sum(dim=1)
-        logits: Tensor = inner + port[left] + port[right]
-        return logits
+        return (terms[0][left] * terms[1][right]).sum(dim=1)
 
     def grid_logits(self, terms: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
         """Return the logits of all pairs of ``left`` ``[B, L]`` and ``right`` ``[B, R]`` nodes.
 
         The result is ``[B, L, R]``.
         """
-        match, port = terms
-        inner = torch.bmm(match[left] * self.sign, match[right].transpose(1, 2))
-        return inner + port[left][:, :, None] + port[right][:, None, :]
+        return torch.bmm(terms[0][left], terms[1][right].transpose(1, 2))
 
     def denoised(self, logits: Tensor, noise: Tensor) -> Tensor:
         """Correct logits ``[P]`` by what is seen of the noise, ``[P, 4]``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,3 +88,14 @@ def draw(count: int, stream: np.random.Generator, share: Floats) -> Ints:
 def torch_stream(seed: int, *name: str | int) -> torch.Generator:
     """Return torch's stream of a name."""
     return torch.Generator().manual_seed(stream_key(seed, *name) % (1 << 63))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread: small batches lose more to waiting than two threads win."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -16,12 +16,12 @@ from gsx.columns import CorpusInfo
 from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array, Ints, texts_of
 from gsx.stages.bridges.model import BridgeModel, BridgeShape
+from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.subgraphs import Bools, is_connected
 from gsx.stages.kernels.wl import Hashes, wl_hashes
 from gsx.stages.splicing.molecules import (
     SAMPLE,
     Chemist,
-    molecular,
     molecule_quality,
     rounded_pieces,
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from gsx.columns import CorpusInfo
 from gsx.ragged import Array, Ints, text_rows
-from gsx.stages.kernels.atoms import ATOM_FEATURES, NUM_HS
+from gsx.stages.kernels.atoms import NUM_HS, molecular
 from gsx.stages.kernels.chem import properties, read_molecules
 from gsx.stages.kernels.fragments import cuttable, round_to_units
 from gsx.stages.kernels.rebuild import check_spliced, stand_alone
@@ -18,15 +18,6 @@ from gsx.table import GraphTable
 
 SAMPLE = 500
 """Molecules whose scaffolds and properties are looked at."""
-
-
-def molecular(info: CorpusInfo) -> bool:
-    """Say whether the graphs of a corpus are molecules whose features this gsx understands."""
-    columns = {column.name: column for column in info.columns}
-    if "smiles" not in columns or "edge_attr" not in columns:
-        return False
-    names = [feature.name for feature in columns["node_feat"].features or ()]
-    return names == list(ATOM_FEATURES)
 
 
 def rounded_pieces(train: GraphTable, causal: Bools) -> tuple[Bools, Bools]:
