@@ -9,11 +9,12 @@ from gsx.columns import CorpusInfo, Environment, corpus_columns
 from gsx.ragged import rows_of
 from gsx.seeds import rng
 from gsx.stages.extractors import pair, posterior
-from gsx.stages.extractors.lesson import codings_of, lesson_of, one_thread
+from gsx.stages.extractors.lesson import codings_of, lesson_of
 from gsx.stages.extractors.pair import connected, groups, parting
 from gsx.stages.extractors.quality import dearest, roc_auc
 from gsx.stages.extractors.teaching import PosteriorOptions
 from gsx.stages.kernels.subgraphs import induced, is_connected
+from gsx.stages.nets.descent import one_thread
 from gsx.table import concat
 from tests.test_subgraphs import table_of
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gsx.errors import ArtifactError
 from gsx.ragged import Array, rows_of
 from gsx.stages.kernels.inputs import InputCode, input_width, node_inputs
 from gsx.stages.nets.bridge import Counter, Decoder, Encoder
@@ -85,7 +86,13 @@ class BridgeModel:
                 for key, value in weights.items()
                 if key.startswith(f"{name}.")
             }
-            net.load_state_dict(own)
+            try:
+                net.load_state_dict(own)
+            except RuntimeError as error:
+                raise ArtifactError(
+                    f"the weights of a bridge model are not those its description asks for, as if "
+                    f"another gsx had written them. Train it again: `gsx pretrain bridge`. ({name})"
+                ) from error
             net.eval()
         return model
 

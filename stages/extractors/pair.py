@@ -22,7 +22,7 @@ from torch import Tensor
 from gsx.ragged import Array, Ints, pointers, ranges, rows_of
 from gsx.seeds import rng
 from gsx.stages.extractors.lesson import Extraction, Lesson, Pieces, Progress, weights_of
-from gsx.stages.extractors.quality import accuracy
+from gsx.stages.extractors.quality import how_told
 from gsx.stages.kernels.subgraphs import Bools, Floats, best_nodes, largest_component
 from gsx.stages.nets.descent import Descent, History, descend, torch_stream
 from gsx.stages.nets.gin import adjacency, initialize
@@ -182,9 +182,9 @@ def extract(
             "threshold": round(threshold, 6),
             "graphs_kept_otherwise": odd,
             "told_on_id_val": {
-                "piece": accuracy(side.tell(held_table, keep), held_y, goal.task),
-                "rest": accuracy(side.tell(held_table, ~keep), held_y, goal.task),
-                "whole": accuracy(side.tell(held_table), held_y, goal.task),
+                "piece": how_told(side.tell(held_table, keep), held_y, goal.task),
+                "rest": how_told(side.tell(held_table, ~keep), held_y, goal.task),
+                "whole": how_told(side.tell(held_table), held_y, goal.task),
             },
         }
     causal = keeps[0]

@@ -24,7 +24,7 @@ from gsx.stages.extractors.lesson import (
     units_of,
     weights_of,
 )
-from gsx.stages.extractors.quality import accuracy, dearest
+from gsx.stages.extractors.quality import dearest, how_told
 from gsx.stages.extractors.teaching import (
     SMALLEST_PIECE,
     Posterior,
@@ -84,7 +84,7 @@ def extract(
         "effective_graphs": round(shares.effective_graphs, 1),
         "label_told_by_shape": shares.told_by_shape,
         "label_told_on_id_val": {
-            name: accuracy(tell(model, net, graphs), held.y, held.task)
+            name: how_told(tell(model, net, graphs), held.y, held.task)
             for name, net, graphs in (
                 ("piece", model.sets, induced(held.graphs, keep)[0]),
                 ("rest", model.whole, induced(held.graphs, ~keep)[0]),
