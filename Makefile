@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check static bench extract-results lock golden clean
+.PHONY: help setup demo test check static bench extract-results bridge-results lock golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,9 +47,13 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/writer.py
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/splice.py
 
 extract-results: setup ## Measure the extractors on Motif; writes results/extract/*.json (an hour)
 	$(BIN)/python results/extract.py
+
+bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (ten minutes)
+	$(BIN)/python results/bridge.py
 
 lock: ## Write constraints.txt anew from the newest versions that work together
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip

@@ -167,6 +167,7 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     help="Which graphs meet in a splice.  [default: any]",
 )
 @click.option("--balanced", is_flag=True, help="Every class leads as many new graphs.")
+@click.option("--fragments", type=int, help="Cuts of surroundings to splice too.  [default: 0]")
 @click.option(
     "--attach",
     type=click.Choice(["tree", "chain", "star"]),

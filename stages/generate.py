@@ -39,6 +39,8 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Which graphs meet: any, those of one class, or the same piece again and again."""
     balanced: bool = False
     """Whether every class leads as many graphs as any other."""
+    fragments: int = 0
+    """How often environmental pieces are cut, to splice their parts beside them (option 2)."""
     attach: Literal["tree", "chain", "star"] = "tree"
     """What a component is joined to: any earlier one, the one before, or the first."""
     bridges: Literal["learned", "random", "none"] = "learned"
@@ -66,15 +68,7 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 def resolve(config: GenerateConfig) -> GenerateConfig:
     """Refuse what cannot work, and fill in the ratio."""
-    if len(config.options) != 3 or set(config.options) - {"0", "1"}:
-        raise UsageError(f"options must be three bits such as 101; got `{config.options}`")
-    if config.options == "000":
-        raise UsageError("options 000 makes nothing. Turn at least one on, such as 001.")
-    low, high = config.f
-    if not 1 <= low <= high <= MOST_COMPONENTS:
-        raise UsageError(f"f must lie in 1..{MOST_COMPONENTS}, from low to high; got {low}..{high}")
-    if config.options == "001" and high < 2:
-        raise UsageError("option 3 splices two graphs or more; give f of 2 at least")
+    _check_options(config)
     if config.ratio is not None and config.count is not None:
         raise UsageError("give `ratio` or `count`, not both")
     if config.count is not None and config.count < 1:
@@ -88,6 +82,21 @@ def resolve(config: GenerateConfig) -> GenerateConfig:
         raise UsageError("formats must name `parquet`, `zarr` or both, each once")
     formats = tuple(sorted(config.formats))
     return msgspec.structs.replace(config, ratio=ratio, formats=formats)
+
+
+def _check_options(config: GenerateConfig) -> None:
+    """Refuse options that choose nothing, or components that cannot be chosen."""
+    if len(config.options) != 3 or set(config.options) - {"0", "1"}:
+        raise UsageError(f"options must be three bits such as 101; got `{config.options}`")
+    if config.options == "000":
+        raise UsageError("options 000 makes nothing. Turn at least one on, such as 001.")
+    low, high = config.f
+    if not 1 <= low <= high <= MOST_COMPONENTS:
+        raise UsageError(f"f must lie in 1..{MOST_COMPONENTS}, from low to high; got {low}..{high}")
+    if config.options == "001" and high < 2:
+        raise UsageError("option 3 splices two graphs or more; give f of 2 at least")
+    if not 0 <= config.fragments <= MOST_COMPONENTS:
+        raise UsageError(f"fragments must lie in 0..{MOST_COMPONENTS}; got {config.fragments}")
 
 
 def needs(config: GenerateConfig) -> frozenset[str]:

@@ -292,6 +292,27 @@ def test_variants_give_connected_graphs(folder, made, options):
         )
 
 
+def test_fragments_are_connected_parts_of_environmental_pieces(folder, made, source, pieces):
+    options = {"options": "010", "count": 200, "fragments": 3, "augmented_only": True}
+    table = Corpus(generate(folder, made, **options)).table()
+    assert is_connected(table).all()
+    parents = table.lists("graph", "provenance.parents")
+    slot = table.lists("graph", "provenance.node_slot").values.astype(np.int64)
+    number = table.lists("graph", "provenance.node_number").values
+    component = np.repeat(parents.ptr[:-1], table.num_nodes) + slot
+    row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
+    row = np.array([row_of[int(id_)] for id_ in parents.values])
+    node = source.node_ptr[row[component]] + number
+    assert (pieces["environmental"][node[slot > 0]] == 1).all()
+    assert (pieces["causal"][node[slot == 0]] == 1).all()
+    sizes = np.bincount(component)
+    whole = np.bincount(rows_of(source.node_ptr), pieces["environmental"])[row]
+    rest = np.arange(len(row)) != np.repeat(parents.ptr[:-1], np.diff(parents.ptr))
+    share = sizes[rest] / whole[rest]
+    assert (share <= 1).all()
+    assert 0.2 < (share == 1).mean() < 0.6
+
+
 def test_augmented_graphs_alone_are_the_same_graphs(folder, made, augmented):
     alone = generate(folder, made, f=[2, 5], shard_graphs=500, augmented_only=True)
     table = Corpus(alone).table()
@@ -391,6 +412,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_in_the_same_bytes(folder, ma
         ({"ratio": float("nan")}, "ratio must be positive; got nan"),
         ({"count": 0}, "count must be at least 1; got 0"),
         ({"ratio": 1.0, "count": 5}, "give `ratio` or `count`, not both"),
+        ({"fragments": -1}, r"fragments must lie in 0..16; got -1"),
         ({"shard_graphs": 0}, "shard_graphs must be at least 1; got 0"),
         ({"formats": ()}, "formats must name"),
     ],

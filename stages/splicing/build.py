@@ -13,9 +13,15 @@ from safetensors.numpy import load_file, save_file
 from gsx.columns import CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Ints
+from gsx.seeds import rng
 from gsx.stages.kernels.wl import Hashes, wl_hashes
 from gsx.stages.splicing import inputs as given
-from gsx.stages.splicing.components import Components, components_of, join_components
+from gsx.stages.splicing.components import (
+    Components,
+    components_of,
+    fragments,
+    join_components,
+)
 from gsx.stages.splicing.plan import (
     PlannedShard,
     augmented_info,
@@ -113,19 +119,16 @@ def make_splicer(
     if option == 3:
         lead = components_of(train, None, source.model, source.chemist)
         pool, lead_at = lead, lead.at(rows)
-        rest_at = lead_at
+        rest_at = lead_at[None]
     else:
         lead = components_of(train, source.causal, source.model, source.chemist)
         pool, lead_at = lead, lead.at(rows)
-        rest_at = np.full(rows, -1, dtype=np.int64)
+        rest_at = np.full((1, rows), -1, dtype=np.int64)
         if option == 2:
-            rest = components_of(train, source.environmental, source.model, source.chemist)
-            at = rest.at(rows)
-            rest_at = np.where(at >= 0, at + len(lead.source), -1)
-            pool = join_components(lead, rest)
+            pool, rest_at = _with_environmental(config, source, lead)
     lead_at = np.where(source.labelled, lead_at, -1)
     rest_at = np.where(source.labelled | (option == 2), rest_at, -1)
-    _require_sources(config, option, lead_at, rest_at, info)
+    _require_sources(config, option, lead_at, rest_at[0], info)
     low, high = config.f
     return Splicer(
         rules=SpliceRules(
@@ -151,6 +154,30 @@ def make_splicer(
         forbidden=held_out,
         chemist=source.chemist,
     )
+
+
+def _with_environmental(
+    config: GenerateConfig, source: given.Source, lead: Components
+) -> tuple[Components, Ints]:
+    """Add environmental pieces, and fragments of them, to the causal pieces.
+
+    Also returns the component of every source row, whole pieces first, then fragment by fragment.
+    """
+    train, rows = source.train, len(source.train)
+    keep = source.environmental
+    if keep is None:
+        raise StageError("option 2 needs the pieces of an extractor")
+    pool, found = lead, []
+    for level in range(config.fragments + 1):
+        if level:
+            stream = rng(config.seed, "generate", "fragments", level)
+            keep = fragments(train, keep, source.may_cut, stream)
+        piece = components_of(train, keep, source.model, source.chemist)
+        at = piece.at(rows)
+        found.append(np.where(at >= 0, at + len(pool.source), -1))
+        pool = join_components(pool, piece)
+    whole = found[0]
+    return pool, np.stack([np.where(at >= 0, at, whole) for at in found])
 
 
 def build_shard(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsx.ragged import Ints
+from gsx.ragged import Ints, rows_of
 from gsx.stages.bridges.model import BridgeModel, Encoded
+from gsx.stages.kernels.cuts import sparse_cuts
 from gsx.stages.kernels.subgraphs import Bools, induced, is_connected
 from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, concat
@@ -78,3 +79,22 @@ def join_components(lead: Components, rest: Components) -> Components:
         counted=np.concatenate([lead.counted, rest.counted]),
         left_out=lead.left_out + rest.left_out,
     )
+
+
+def fragments(
+    train: GraphTable, keep: Bools, may_cut: Bools | None, stream: np.random.Generator
+) -> Bools:
+    """Cut the kept part of every graph in two at random and keep either side, ``[N]``.
+
+    What cannot be cut stays whole.
+    """
+    marked = train.with_columns(edge={} if may_cut is None else {"may_cut": may_cut})
+    part, _ = induced(marked.select((*train.edge, "may_cut")), keep)
+    allowed = None if may_cut is None else part.dense("edge", "may_cut")
+    cuts = sparse_cuts(part, stream, may_cut=allowed, tries=1)
+    owner = rows_of(part.node_ptr)
+    side = stream.integers(2, size=len(part))
+    chosen = (cuts.side == side[owner]) | ~cuts.cut[owner]
+    kept = np.zeros(train.total_nodes, dtype=bool)
+    kept[np.flatnonzero(keep)[chosen]] = True
+    return kept

@@ -22,6 +22,7 @@ from gsx.stages.kernels.wl import Hashes, wl_hashes
 from gsx.stages.splicing.molecules import (
     SAMPLE,
     Chemist,
+    may_cut,
     molecule_quality,
     rounded_pieces,
 )
@@ -52,6 +53,8 @@ class Source:
     causal: Bools | None
     environmental: Bools | None
     model: BridgeModel | None
+    may_cut: Bools | None
+    """``[E]`` edges where pieces may be cut; all may without it."""
     chemist: Chemist | None
     """For molecules, which must stay molecules."""
     next_id: int
@@ -108,6 +111,7 @@ def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
         causal=causal,
         environmental=environmental,
         model=model,
+        may_cut=may_cut(train, info) if config.fragments else None,
         chemist=Chemist() if molecular(info) and config.bridges != "none" else None,
         next_id=_next_id(corpus),
         left_out={

@@ -78,7 +78,7 @@ class Splicer:
     lead_at: Ints
     """Component of the first slot, by source row; -1 where a source has none."""
     rest_at: Ints
-    """Component of the other slots, by source row."""
+    """``[V, R]`` component of the other slots, by source row: whole pieces, then fragments."""
     graph_id: Ints
     """``[R]`` of all source rows."""
     y: Array
@@ -93,7 +93,8 @@ class Splicer:
 
     def __post_init__(self) -> None:
         lead, rest = (
-            Sources.of(np.flatnonzero(at >= 0), self.classes) for at in (self.lead_at, self.rest_at)
+            Sources.of(np.flatnonzero(at >= 0), self.classes)
+            for at in (self.lead_at, self.rest_at[0])
         )
         object.__setattr__(self, "sources", (lead, rest))
 
@@ -136,9 +137,7 @@ class Splicer:
     ) -> tuple[GraphTable, Bools, Counter[str]]:
         composition = self._compose(count, stream)
         slot = composition.slots
-        ids = np.where(
-            slot == 0, self.lead_at[composition.source], self.rest_at[composition.source]
-        )
+        ids = self._components(composition, stream)
         taken = self.components.table.take(ids)
         joined, node_slot, _ = union(taken, np.diff(composition.ptr))
         bridges = self._bridges(taken, ids, composition, stream)
@@ -169,6 +168,23 @@ class Splicer:
             reasons["not a molecule"] += int((fine & ~valid).sum())
             fine = fine & valid
         return table, fine, reasons
+
+    def _components(self, composition: Composition, stream: np.random.Generator) -> Ints:
+        """Return the component of every slot: for all but the first a whole piece or a fragment."""
+        kinds = len(self.rest_at)
+        if kinds == 1:
+            kind = np.zeros(len(composition.source), dtype=np.int64)
+        elif self.rules.partners == "same-piece":
+            kind = np.repeat(
+                stream.integers(kinds, size=len(composition.ptr) - 1), np.diff(composition.ptr)
+            )
+        else:
+            kind = stream.integers(kinds, size=len(composition.source))
+        return np.where(
+            composition.slots == 0,
+            self.lead_at[composition.source],
+            self.rest_at[kind, composition.source],
+        )
 
     def _compose(self, count: int, stream: np.random.Generator) -> Composition:
         rules = self.rules
