@@ -12,7 +12,7 @@ from gsx.errors import StageError, UsageError
 from gsx.seeds import rng
 from gsx.stages.bridge import BridgeConfig, frequent_rows, resolve
 from gsx.stages.bridges.diffusion import STEPS, earlier, kept, noised
-from gsx.stages.bridges.draw import Attachments, Nodes, draw_bridges
+from gsx.stages.bridges.draw import Attachments, Drawer, Nodes, draw_bridges
 from gsx.stages.bridges.lesson import cross_pairs, cut_graphs, wedges
 from gsx.stages.bridges.model import BridgeModel, BridgeShape
 from gsx.stages.kernels.inputs import learn_code
@@ -123,8 +123,9 @@ def test_nodes_that_are_not_free_get_no_bridge(model):
     free = np.zeros(table.total_nodes, dtype=bool)
     free[table.node_ptr[:-1]] = True
     free[table.node_ptr[3]] = False
-    only = Nodes(nodes.mean, nodes.spread, nodes.counted, free)
-    found = draw_bridges(model, only, attachments, rng(0, "d"))
+    stream = rng(0, "d")
+    drawer = Drawer.of(model, nodes, stream, pairs="learned", counts="expected")
+    found = drawer.draw(attachments, stream, free)
     assert found.attachment.tolist() == [row for row in range(20) if row != 3]
     assert np.isin(found.left, table.node_ptr).all()
 

@@ -75,8 +75,6 @@ class Nodes:
     spread: Array
     counted: Array
     """``[S, 2 W + 1]`` per component."""
-    free: Bools | None = None
-    """``[N]`` nodes that may take a bridge; all may without it."""
 
 
 def join_bridges(parts: Sequence[Bridges]) -> Bridges:
@@ -104,24 +102,56 @@ def draw_bridges(
     How many: the expected number under the pair probabilities, rounded, or drawn from the
     counter. Which: without replacement, in proportion to the odds of the pairs, or at random.
     """
-    latent = nodes.mean
-    if model.shape.model == "vae" and pairs == "learned":
-        drawn = stream.standard_normal(nodes.mean.shape, dtype=np.float32)
-        latent = nodes.mean + nodes.spread * drawn
-    with torch.no_grad():
-        state = torch.from_numpy(latent).to(model.device)
-        terms = model.decoder.node_terms(state)
-        likely = _counter(model, nodes.counted, attachments)
-        found = []
-        for rows in _runs(attachments):
-            run = _Run(model, terms, attachments.take(rows), likely[rows])
-            at, left, right = _draw_run(run, nodes.free, stream, pairs, counts)
-            found.append((rows[at], left, right))
-        at, left, right = (np.concatenate(part) for part in zip(*found, strict=True))
-        order = np.argsort(at, kind="stable")
-        at, left, right = at[order], left[order], right[order]
-        attribute, node = _heads(model, state, left, right, stream)
-    return Bridges(at, left, right, attribute, node)
+    return Drawer.of(model, nodes, stream, pairs=pairs, counts=counts).draw(attachments, stream)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawer:
+    """Latents drawn for the nodes of a table of splices; attachments may be drawn in turns."""
+
+    model: BridgeModel
+    latent: torch.Tensor
+    terms: tuple[torch.Tensor, torch.Tensor]
+    counted: Array
+    pairs: PairRule
+    counts: CountRule
+
+    @classmethod
+    def of(
+        cls,
+        model: BridgeModel,
+        nodes: Nodes,
+        stream: np.random.Generator,
+        *,
+        pairs: PairRule,
+        counts: CountRule,
+    ) -> Drawer:
+        """Draw the latents of all nodes."""
+        latent = nodes.mean
+        if model.shape.model == "vae" and pairs == "learned":
+            drawn = stream.standard_normal(nodes.mean.shape, dtype=np.float32)
+            latent = nodes.mean + nodes.spread * drawn
+        with torch.no_grad():
+            state = torch.from_numpy(latent).to(model.device)
+            terms = model.decoder.node_terms(state)
+        return cls(model, state, terms, nodes.counted, pairs, counts)
+
+    def draw(
+        self, attachments: Attachments, stream: np.random.Generator, free: Bools | None = None
+    ) -> Bridges:
+        """Draw the bridges of some attachments; ``free`` ``[N]`` are nodes that may take one."""
+        with torch.no_grad():
+            likely = _counter(self.model, self.counted, attachments)
+            found = []
+            for rows in _runs(attachments):
+                run = _Run(self.model, self.terms, attachments.take(rows), likely[rows])
+                at, left, right = _draw_run(run, free, stream, self.pairs, self.counts)
+                found.append((rows[at], left, right))
+            at, left, right = (np.concatenate(part) for part in zip(*found, strict=True))
+            order = np.argsort(at, kind="stable")
+            at, left, right = at[order], left[order], right[order]
+            attribute, node = _heads(self.model, self.latent, left, right, stream)
+        return Bridges(at, left, right, attribute, node)
 
 
 def _counter(model: BridgeModel, counted: Array, attachments: Attachments) -> Floats:

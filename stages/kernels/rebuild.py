@@ -314,3 +314,16 @@ def _restore(table: GraphTable, atoms: Ints, attributes: Ints, failed: Bools) ->
     of_node, of_edge = np.repeat(failed, table.num_nodes), np.repeat(failed, table.num_edges)
     atoms[of_node] = table.dense("node", "node_feat")[of_node]
     attributes[of_edge] = table.dense("edge", "edge_attr")[of_edge]
+
+
+def write_smiles(table: GraphTable) -> tuple[list[str], Ints]:
+    """Write molecules that stand alone, and say which node every written atom is, ``[N]``."""
+    texts, order = [], []
+    node_feat = table.dense("node", "node_feat").astype(np.int64)
+    with rdBase.BlockLogs():
+        for _, molecule in molecules_of(table, node_feat, bonds_of(table), {}):
+            Chem.SanitizeMol(molecule, _LOCAL | _RINGS)
+            texts.append(Chem.MolToSmiles(molecule, _WRITE))
+            found = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)
+            order.append(np.array(list(found["_smilesAtomOutputOrder"]), dtype=np.int64))
+    return texts, np.concatenate([np.zeros(0, dtype=np.int64), *order])

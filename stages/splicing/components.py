@@ -17,6 +17,8 @@ MEAN, SPREAD = "latent_mean", "latent_spread"
 """Node columns of what a bridge model knows; they are dropped before anything is written."""
 NUMBER = "source_number"
 """Node column of the number a node has in its source graph."""
+START, END = "smiles_start", "smiles_end"
+"""Node columns of where an atom is written in the SMILES of its component."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +31,8 @@ class Components:
     """``[C]`` row of the source graph of every component."""
     counted: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
     """``[C, …]`` what the counter knows; 0 wide without a model."""
+    texts: tuple[str, ...]
+    """``[C]`` SMILES of components that are molecules; empty for others."""
     left_out: int
     """Graphs that gave no component: nothing of them was left, or it was not connected."""
 
@@ -68,7 +72,12 @@ def components_of(
         encoded: Encoded = model.encode(part)
         part = part.with_columns(node={MEAN: encoded.mean, SPREAD: encoded.spread})
         counted = encoded.counted
-    return Components(part, fit, counted, len(train) - len(fit))
+    texts: tuple[str, ...] = ()
+    if chemist is not None:
+        written = chemist.write(part)
+        part = part.with_columns(node={START: written.start, END: written.end})
+        texts = tuple(written.text)
+    return Components(part, fit, counted, texts, len(train) - len(fit))
 
 
 def join_components(lead: Components, rest: Components) -> Components:
@@ -77,6 +86,7 @@ def join_components(lead: Components, rest: Components) -> Components:
         table=concat([lead.table, rest.table]),
         source=np.concatenate([lead.source, rest.source]),
         counted=np.concatenate([lead.counted, rest.counted]),
+        texts=(*lead.texts, *rest.texts),
         left_out=lead.left_out + rest.left_out,
     )
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from gsx.columns import ORIGINS, SPLITS, Column, CorpusInfo
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, Ragged, pointers, rows_of
+from gsx.ragged import Array, Ints, Ragged, pointers, rows_of, text_rows
 from gsx.seeds import rng
 from gsx.stages.bridges.draw import (
     Attachments,
     Bridges,
     CountRule,
+    Drawer,
     Nodes,
-    draw_bridges,
     join_bridges,
 )
 from gsx.stages.bridges.model import BridgeModel
@@ -25,16 +25,16 @@ from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, wl_hashes
-from gsx.stages.splicing.components import MEAN, NUMBER, SPREAD, Components
+from gsx.stages.splicing.components import END, MEAN, NUMBER, SPREAD, START, Components
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
-from gsx.stages.splicing.molecules import Chemist
+from gsx.stages.splicing.molecules import Chemist, spliced_smiles
 from gsx.table import GraphTable, Values, concat
 
 Option = Literal[1, 2, 3]
 ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
 REDRAWS = 24
 """Times a graph is drawn anew after it was refused."""
-_INNER = {MEAN, SPREAD, NUMBER}
+_INNER = {MEAN, SPREAD, NUMBER, START, END}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +164,24 @@ class Splicer:
         )
         table = _fill(table, self.info)
         if self.chemist is not None:
+            texts = self._smiles(taken, ids, composition, bridges)
+            table = table.with_columns(graph={"smiles": text_rows(texts)})
             valid, table = self.chemist.judge(table)
             reasons["not a molecule"] += int((fine & ~valid).sum())
             fine = fine & valid
         return table, fine, reasons
+
+    def _smiles(
+        self, taken: GraphTable, ids: Ints, composition: Composition, bridges: Bridges | None
+    ) -> list[str]:
+        """Write molecules from the SMILES of their components."""
+        pieces = [self.components.texts[number] for number in ids.tolist()]
+        none = np.zeros(0, dtype=np.int64)
+        left, right = (none, none) if bridges is None else (bridges.left, bridges.right)
+        start, end = taken.dense("node", START), taken.dense("node", END)
+        slots = tuple(np.searchsorted(taken.node_ptr, at, side="right") - 1 for at in (left, right))
+        spans = (start[left], end[left], start[right], end[right])
+        return spliced_smiles(pieces, composition.ptr, (slots[0], slots[1]), spans)
 
     def _components(self, composition: Composition, stream: np.random.Generator) -> Ints:
         """Return the component of every slot: for all but the first a whole piece or a fragment."""
@@ -222,42 +236,16 @@ class Splicer:
             spread=taken.dense("node", SPREAD),
             counted=self.components.counted[ids],
         )
-        if self.chemist is None:
-            return self._draw_bridges(nodes, attachments, stream)
-        return self._draw_bonds(nodes, attachments, composition.slots[right], taken, stream)
-
-    def _draw_bridges(
-        self, nodes: Nodes, attachments: Attachments, stream: np.random.Generator
-    ) -> Bridges:
-        if self.model is None or self.rules.bridges == "none":
-            raise StageError("bridges were asked of a splicer that has no model")
-        return draw_bridges(
+        drawer = Drawer.of(
             self.model,
             nodes,
-            attachments,
             stream,
             pairs=self.rules.bridges,
             counts=self.rules.bridge_count,
         )
-
-    def _draw_bonds(
-        self,
-        nodes: Nodes,
-        attachments: Attachments,
-        slot: Ints,
-        taken: GraphTable,
-        stream: np.random.Generator,
-    ) -> Bridges:
-        """Join molecules one component after another, and count the hydrogens that are left."""
-        hydrogens = free_valence(taken)
-        rounds: list[Bridges] = []
-        for number in range(1, int(slot.max(initial=0)) + 1):
-            rows = np.flatnonzero(slot == number)
-            free = replace(nodes, free=hydrogens > 0)
-            found = self._draw_bridges(free, attachments.take(rows), stream)
-            rounds.append(replace(found, attachment=rows[found.attachment]))
-            np.subtract.at(hydrogens, np.concatenate([found.left, found.right]), 1)
-        return join_bridges(rounds)
+        if self.chemist is None:
+            return drawer.draw(attachments, stream)
+        return _draw_bonds(drawer, attachments, composition.slots[right], taken, stream)
 
     def _all_joined(self, composition: Composition, bridges: Bridges | None) -> Bools:
         """Say of every graph whether all its slots got a bridge."""
@@ -320,6 +308,24 @@ class Splicer:
             else:
                 columns[name] = _missing(old.dtype, (len(bridges.left), *old.shape[1:]))
         return columns
+
+
+def _draw_bonds(
+    drawer: Drawer,
+    attachments: Attachments,
+    slot: Ints,
+    taken: GraphTable,
+    stream: np.random.Generator,
+) -> Bridges:
+    """Join molecules one component after another, and count the hydrogens that are left."""
+    hydrogens = free_valence(taken)
+    rounds: list[Bridges] = []
+    for number in range(1, int(slot.max(initial=0)) + 1):
+        rows = np.flatnonzero(slot == number)
+        found = drawer.draw(attachments.take(rows), stream, hydrogens > 0)
+        rounds.append(replace(found, attachment=rows[found.attachment]))
+        np.subtract.at(hydrogens, np.concatenate([found.left, found.right]), 1)
+    return join_bridges(rounds)
 
 
 def _fill(table: GraphTable, info: CorpusInfo) -> GraphTable:
