@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.make import run_stage
-from gsx.cli.options import Making, making_options
-from gsx.cli.output import built_object, print_json, table
+from gsx.cli.options import Making, json_option, making_options, store_option
+from gsx.cli.output import built_object, print_json, say, table
 
 if TYPE_CHECKING:
     from gsx.storage.publish import Built
@@ -96,6 +96,100 @@ def train(
             click.echo(f"written: {document['result']}")
 
 
+@click.command(short_help="Score a trained classifier on a corpus.")
+@click.argument("model")
+@click.argument("corpus")
+@click.option(
+    "--selection",
+    type=click.Choice(list(RULES)),
+    help="Whose weights to take: best by a split, or last.  [default: the first there is]",
+)
+@store_option
+@json_option
+def evaluate(
+    model: str, corpus: str, *, selection: str | None, store: str | None, as_json: bool
+) -> None:
+    """Score MODEL on CORPUS: every split, every environment, every range of sizes."""
+    from gsx.stages.learning.evaluate import evaluate as scores_of
+    from gsx.stages.nets.descent import one_thread
+    from gsx.stages.train import WEIGHTS
+    from gsx.storage.corpus import Corpus
+    from gsx.storage.store import Store
+
+    place = Store.at(store)
+    artifact, graphs = place.resolve(model, kind="model"), place.resolve(corpus, kind="corpus")
+    rule = selection or next((r for r in RULES if WEIGHTS[r] in artifact.manifest.files), "last")
+    with one_thread():
+        found = scores_of(artifact, Corpus(graphs), WEIGHTS[rule])
+    if as_json:
+        keys = {"model_key": artifact.key, "corpus_key": graphs.key, "selection": rule}
+        print_json({**keys, **found})
+        return
+    metric = found["metric"].upper()
+    click.echo(f"weights of the {RULES[rule]}")
+    rows: list[tuple[object, ...]] = [
+        (split, "all", row["graphs"], _number(row["score"]))
+        for split, row in found["splits"].items()
+    ]
+    rows += [
+        (row["split"], f"environment {row['name']}", row["graphs"], _number(row["score"]))
+        for row in found["environments"]
+    ]
+    rows += [
+        (
+            row["split"],
+            f"{row['min_nodes']}-{row['max_nodes']} nodes",
+            row["graphs"],
+            _number(row["score"]),
+        )
+        for row in found["sizes"]
+    ]
+    click.echo(table(rows, ("SPLIT", "WHICH", "GRAPHS", metric)))
+
+
+@click.command("table", short_help="Compare training runs: methods by datasets.")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "csv", "latex", "json"]),
+    default="markdown",
+    show_default=True,
+    help="How the table is written.",
+)
+@click.option(
+    "--published",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Published numbers to set beside ours.  [default: RESULTS/published.csv, if there]",
+)
+@json_option
+def tabulate(*, results: Path, form: str, published: Path | None, as_json: bool) -> None:
+    """Compare the training runs in RESULTS: OOD test scores, mean ± std (seeds).
+
+    The epoch of each run was chosen by OOD validation.
+    """
+    import dataclasses
+
+    from gsx.cli import tables
+
+    runs, others = tables.read_results(results)
+    if published is None and (results / "published.csv").is_file():
+        published = results / "published.csv"
+    known = tables.read_published(published) if published else {}
+    cells = tables.summarize(runs, known)
+    if others:
+        say(f"{others} JSON files in {results} are not results of `gsx train`; left out")
+    if as_json or form == "json":
+        print_json({"cells": [dataclasses.asdict(cell) for cell in cells]})
+        return
+    formats = {
+        "markdown": tables.markdown,
+        "latex": tables.latex,
+        "csv": tables.comma_separated,
+    }
+    click.echo(formats[form](cells))
+
+
 def _columns(artifact: Any) -> set[str]:  # noqa: ANN401
     from gsx.storage.corpus import Corpus
 
@@ -167,7 +261,7 @@ def _write_result(folder: Path, method: str, preset: str, built: Built) -> Path:
         "model_key": manifest.key,
         "command": _command(),
         "commit": _commit(),
-        "seconds": round(built.seconds, 1),
+        "seconds": _seconds(built),
         "scores": scores["selection"],
         "config": manifest.config,
     }
@@ -175,6 +269,16 @@ def _write_result(folder: Path, method: str, preset: str, built: Built) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def _seconds(built: Built) -> float:
+    """Return how long training took, also where it was done by an earlier run."""
+    from gsx.storage.manifest import RUN_RECORD
+
+    if not built.reused:
+        return round(built.seconds, 1)
+    record = json.loads(built.artifact.place.read_bytes(RUN_RECORD, limit=1 << 20))
+    return round(float(record["seconds"]), 1)
 
 
 def _command() -> str:

@@ -24,6 +24,8 @@ for _command in (
     make.pretrain,
     make.generate,
     learn.train,
+    learn.evaluate,
+    learn.tabulate,
     make.export,
     make.run,
     look.datasets,

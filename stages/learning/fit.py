@@ -207,8 +207,8 @@ class Steps:
             value = self._loss(rows, batch, (epoch * self.steps + number))
             if not torch.isfinite(value):
                 raise StageError(
-                    f"the loss is {float(value):g} in epoch {epoch}, batch {number}. Lower "
-                    "`learning_rate` or `penalty`; no artifact was written."
+                    f"the loss is {float(value.detach()):g} in epoch {epoch}, batch {number}. "
+                    "Lower `learning_rate` or `penalty`; no artifact was written."
                 )
             self.optimizer.zero_grad()
             value.backward()  # type: ignore[no-untyped-call]
