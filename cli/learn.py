@@ -69,7 +69,7 @@ def train(
     """Train a classifier on CORPUS and score it on every held-out split.
 
     Scores are those of the best epoch by OOD validation, of the best by ID validation, and of the
-    last. A run that is stopped starts again from the beginning.
+    last. A run that was stopped goes on after its last finished epoch.
     """
     from gsx.errors import UsageError
     from gsx.storage.store import Store

@@ -165,7 +165,11 @@ def _run(
     shape = shape_of(info, config.backbone, config.width, config.layers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     graphs, total = len(train), len(train) * config.epochs
-    fitted = fit(config, shape, lesson, device, lambda epochs: progress(epochs * graphs, total))
+
+    def seen(epochs: int) -> None:
+        progress(epochs * graphs, total)
+
+    fitted = fit(config, shape, lesson, device, draft, seen)
     for rule, kept in fitted.kept.items():
         draft.write(WEIGHTS[rule], partial(_save, kept.weights))
     scores = {"metric": info.metric, "selection": selection(fitted)}
@@ -220,6 +224,7 @@ STAGE = Stage(
         "gsx.stages.learners.irm",
         "gsx.stages.learners.told",
         "gsx.stages.learners.vrex",
+        "gsx.stages.learning.checkpoint",
         "gsx.stages.learning.fit",
         "gsx.stages.learning.lesson",
         "gsx.stages.learning.metrics",

@@ -12,6 +12,7 @@ from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.stages.datasets import motif
 from gsx.stages.learning.chart import curves_svg
 from gsx.stages.learning.evaluate import buckets, evaluate
+from gsx.stages.learning.fit import Steps
 from gsx.stages.train import TrainConfig, resolve
 from gsx.storage.corpus import Corpus
 from tests.conftest import motif_split
@@ -96,6 +97,46 @@ def test_every_learner_trains_the_same_twice(tmp_path, learner):
         for place in ("a", "b")
     )
     assert one.manifest.digest == two.manifest.digest
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learner": "dann", "dropout": 0.3, "average": 0.9},
+        {"learner": "groupdro", "schedule": "step", "milestone": 2, "env_balanced": True},
+    ],
+)
+def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    whole = train(tmp_path / "whole", corpus, epochs=5, **options)
+    epoch, begun = Steps.epoch, []
+
+    def stop_in_the_fourth(self, number):
+        begun.append(number)
+        if number == 3 and begun.count(3) == 1:
+            raise KeyboardInterrupt
+        return epoch(self, number)
+
+    monkeypatch.setattr(Steps, "epoch", stop_in_the_fourth)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "parts", corpus, epochs=5, **options)
+    resumed = train(tmp_path / "parts", corpus, epochs=5, **options)
+    assert begun == [0, 1, 2, 3, 3, 4]
+    assert resumed.manifest.digest == whole.manifest.digest
+    assert not list(resumed.place.local.glob("checkpoint*"))
+
+
+def test_the_learning_rate_falls_as_the_schedule_says(tmp_path):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+
+    def rates(**options):
+        model = train(tmp_path, corpus, epochs=4, learning_rate=0.1, **options)
+        curves = json.loads(model.place.read_bytes("curves.json", limit=1 << 20))
+        return [round(curve["learning_rate"], 6) for curve in curves]
+
+    assert rates(schedule="constant") == [0.1, 0.1, 0.1, 0.1]
+    assert rates(schedule="step", milestone=2) == [0.1, 0.1, 0.01, 0.01]
+    assert rates(schedule="cosine") == [0.1, 0.085355, 0.05, 0.014645]
 
 
 def test_training_on_source_graphs_alone_ignores_augmented_graphs(made, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,12 +22,14 @@ from gsx.stages.learners.groupdro import GroupDRO
 from gsx.stages.learners.irm import IRM
 from gsx.stages.learners.told import Told
 from gsx.stages.learners.vrex import VREx
+from gsx.stages.learning import checkpoint
 from gsx.stages.learning.metrics import better, score
 from gsx.stages.nets.backbones import Backbone, BackboneShape, GraphBatch, batch_of
 from gsx.stages.nets.descent import epoch_batches, torch_stream
 from gsx.stages.nets.gin import initialize
 from gsx.stages.nets.inputs import parts_of
 from gsx.stages.nets.labels import row_loss
+from gsx.storage.draft import Draft
 from gsx.table import GraphTable
 
 if TYPE_CHECKING:
@@ -95,9 +98,13 @@ def fit(
     shape: BackboneShape,
     lesson: Lesson,
     device: torch.device,
+    draft: Draft,
     progress: Callable[[int], None],
 ) -> Fitted:
-    """Train, and score every split after every epoch; ``progress`` counts epochs."""
+    """Train, and score every split after every epoch; ``progress`` counts epochs.
+
+    What an earlier run left in ``draft`` is taken up.
+    """
     net = Backbone.fresh(
         shape,
         config.dropout,
@@ -116,14 +123,16 @@ def fit(
     }
     steps = Steps(config, net, learner, train, lesson, device, averaged)
     fitted = Fitted()
-    for epoch in range(config.epochs):
-        rate = steps.optimizer.param_groups[0]["lr"]
+    for epoch in range(checkpoint.restore(draft, steps, fitted, config.epochs), config.epochs):
+        rate = steps.rate(epoch * steps.steps)
         loss = steps.epoch(epoch)
         judged = net if averaged is None else averaged.net
         scores = {split: scorer.score(judged, epoch) for split, scorer in scorers.items()}
         fitted.curves.append({"epoch": epoch, "loss": loss, "learning_rate": rate, **scores})
         _keep(fitted, judged, scores, epoch, lesson.metric)
+        checkpoint.save(draft, steps, fitted)
         progress(epoch + 1)
+    checkpoint.forget(draft, config.epochs)
     return fitted
 
 
@@ -187,34 +196,33 @@ class Steps:
         self.optimizer = torch.optim.Adam(
             [*net.parameters(), *learner.parameters()], lr=config.learning_rate
         )
-        self.schedule = self._schedule()
 
-    def _schedule(self) -> torch.optim.lr_scheduler.LRScheduler | None:
-        schedulers = torch.optim.lr_scheduler
-        if self.config.schedule == "cosine":
-            return schedulers.CosineAnnealingLR(self.optimizer, self.steps * self.config.epochs)
-        if self.config.schedule == "step":
-            return schedulers.MultiStepLR(
-                self.optimizer, [self.steps * self.config.milestone], MILESTONE_FACTOR
-            )
-        return None
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step."""
+        config = self.config
+        if config.schedule == "cosine":
+            part = step / (self.steps * config.epochs)
+            return config.learning_rate * (1 + math.cos(math.pi * part)) / 2
+        late = config.schedule == "step" and step >= self.steps * config.milestone
+        return config.learning_rate * (MILESTONE_FACTOR if late else 1.0)
 
     def epoch(self, epoch: int) -> float:
         """Go once over the training graphs and return the mean loss."""
         self.net.train()
         total, seen = 0.0, 0
         for number, (rows, batch) in enumerate(self._batches(epoch)):
-            value = self._loss(rows, batch, (epoch * self.steps + number))
+            step = epoch * self.steps + number
+            value = self._loss(rows, batch, step)
             if not torch.isfinite(value):
                 raise StageError(
                     f"the loss is {float(value.detach()):g} in epoch {epoch}, batch {number}. "
                     "Lower `learning_rate` or `penalty`; no artifact was written."
                 )
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.rate(step)
             self.optimizer.zero_grad()
             value.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
-            if self.schedule is not None:
-                self.schedule.step()
             if self.averaged is not None:
                 self.averaged.update(self.net)
             total, seen = total + float(value.detach()) * len(rows), seen + len(rows)
