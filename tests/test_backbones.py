@@ -10,7 +10,7 @@ from torch import nn
 from gsx.ragged import rows_of
 from gsx.stages.kernels.folding import folds, with_colors
 from gsx.stages.kernels.subgraphs import global_edges, sort_edges
-from gsx.stages.nets.backbones import Backbone, BackboneShape, Dropout, Pair, batch_of
+from gsx.stages.nets.backbones import Backbone, BackboneShape, Dropout, Pair, WordSum, batch_of
 from gsx.stages.nets.descent import torch_stream
 from gsx.table import GraphTable
 from tests.conftest import motif_split
@@ -144,6 +144,14 @@ def test_words_and_edge_features_reach_the_logits(graphs):
     before = net(batch_of(given, form, CPU))[1]
     other = given.with_columns(edge={"edge_attr": (bonds + 1) % 5})
     assert not torch.allclose(before, net(batch_of(other, form, CPU))[1], atol=1e-4)
+
+
+def test_words_are_embedded_one_table_per_value():
+    sums = WordSum((2, 3), 4)
+    weight = sums.table.weight.detach()
+    told = sums(torch.tensor([[1, 2], [0, 0]]))
+    assert torch.allclose(told[0], weight[1] + weight[2 + 2])
+    assert torch.allclose(told[1], weight[0] + weight[2])
 
 
 def test_a_message_is_the_rectified_sum_of_neighbor_and_edge():

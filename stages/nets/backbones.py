@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gsx.ragged import Array, Ints
 from gsx.stages.kernels.folding import folds
@@ -203,16 +204,24 @@ class Norm(nn.BatchNorm1d):
 
 
 class WordSum(nn.Module):
-    """Sum of one embedding per value of a row."""
+    """Sum of one embedding per value of a row; the tables of all values lie in one."""
 
     def __init__(self, words: tuple[int, ...], width: int) -> None:
         super().__init__()
-        self.tables = nn.ModuleList(nn.Embedding(count, width) for count in words)
+        self.words = words
+        self.table = nn.Embedding(sum(words), width)
+        self.start: Tensor
+        starts = torch.tensor([0, *words[:-1]]).cumsum(dim=0)
+        self.register_buffer("start", starts, persistent=False)
 
     def forward(self, codes: Tensor) -> Tensor:
         """Return ``[R, width]`` for codes ``[R, F]``."""
-        parts = [table(codes[:, column]) for column, table in enumerate(self.tables)]
-        return torch.stack(parts).sum(dim=0)
+        return functional.embedding_bag(codes + self.start, self.table.weight, mode="sum")
+
+    def draw(self, stream: torch.Generator) -> None:
+        """Draw every table after Glorot."""
+        for table in torch.split(self.table.weight.detach(), list(self.words)):
+            nn.init.xavier_uniform_(table, generator=stream)
 
 
 def encoder(features: int, words: tuple[int, ...], width: int) -> nn.Module:
@@ -293,8 +302,7 @@ class Backbone(nn.Module):
         net = initialize(cls(shape, dropout, stream), weights)
         for part in net.modules():
             if isinstance(part, WordSum):
-                for weight in part.parameters():
-                    nn.init.xavier_uniform_(weight, generator=weights)
+                part.draw(weights)
         return net
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
