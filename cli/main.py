@@ -7,7 +7,7 @@ import sys
 import click
 
 from gsx import __version__
-from gsx.cli import care, look, make
+from gsx.cli import care, learn, look, make
 from gsx.cli.output import plain_lines
 from gsx.errors import GsxError
 
@@ -23,6 +23,9 @@ for _command in (
     make.describe,
     make.pretrain,
     make.generate,
+    learn.train,
+    learn.evaluate,
+    learn.tabulate,
     make.export,
     make.run,
     look.datasets,

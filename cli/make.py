@@ -61,7 +61,7 @@ def prepare(
         options["num_graphs"] = num_graphs
     if shard_graphs is not None:
         options["shard_graphs"] = shard_graphs
-    _one_stage("prepare", options, {}, making, out)
+    run_stage("prepare", options, {}, making, out)
 
 
 @click.command(short_help="Describe a corpus and how far its splits shift.")
@@ -72,7 +72,7 @@ def describe(corpus: str, making: Making) -> None:
     from gsx.storage.store import Store
 
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
-    built = _one_stage("describe", {}, {"prepare": artifact}, making)
+    built = run_stage("describe", {}, {"prepare": artifact}, making)
     if built is not None and not making.quiet and not making.as_json:
         _show_statistics(built)
 
@@ -121,7 +121,7 @@ def extract(
         "set_epochs": set_epochs,
         "largest_piece": largest_piece,
     }
-    _one_stage("extract", options, {"prepare": artifact}, making)
+    run_stage("extract", options, {"prepare": artifact}, making)
 
 
 @pretrain.command(short_help="Learn which nodes an edge between two parts joins.")
@@ -144,7 +144,7 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
     options = {name: value for name, value in given.items() if value is not None}
-    _one_stage("bridge", options, {"prepare": artifact}, making)
+    run_stage("bridge", options, {"prepare": artifact}, making)
 
 
 @click.command(short_help="Generate a corpus with graphs spliced from pieces.")
@@ -238,7 +238,7 @@ def export(corpus: str, form: str, out: str | None, making: Making) -> None:
     from gsx.storage.store import Store
 
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
-    _one_stage("convert", {"formats": FORMATS[form]}, {"prepare": artifact}, making, out)
+    run_stage("convert", {"formats": FORMATS[form]}, {"prepare": artifact}, making, out)
 
 
 @click.command(short_help="Run a recipe: make what is missing.")
@@ -256,14 +256,19 @@ def run(recipe: Path, raw: str | None, making: Making) -> None:
         print_json({"steps": steps})
 
 
-def _one_stage(
+def run_stage(
     name: str,
     options: Mapping[str, Any],
     given: Mapping[str, Artifact],
     making: Making,
     out: str | None = None,
+    *,
+    announce: bool = True,
 ) -> Built | None:
-    """Run one stage on given artifacts and return what it made; None when only shown."""
+    """Run one stage on given artifacts and return what it made; None when only shown.
+
+    ``announce`` prints it as JSON where that is asked for.
+    """
     from gsx.pipeline.plan import Step
     from gsx.pipeline.recipe import parse_config
     from gsx.pipeline.stages import stage_named
@@ -274,7 +279,7 @@ def _one_stage(
     if making.dry_run:
         return None
     built, path = results[0][1:]
-    if making.as_json:
+    if making.as_json and announce:
         print_json(built_object(built, path))
     return built
 

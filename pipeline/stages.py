@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsx.stages import bridge, convert, describe, extract, generate, prepare
+from gsx.stages import bridge, convert, describe, extract, generate, prepare, train
 from gsx.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
@@ -12,6 +12,7 @@ STAGES: tuple[Stage, ...] = (
     extract.STAGE,
     bridge.STAGE,
     generate.STAGE,
+    train.STAGE,
 )
 
 

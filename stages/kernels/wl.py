@@ -22,15 +22,23 @@ def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
     The order of nodes and edges does not matter. Sums wrap around, so a running sum and its
     differences give exact sums per node and per graph.
     """
+    color = node_colors(table, rounds)[-1]
+    return _mix(_sums(_mix(color), table.node_ptr) + table.num_nodes.astype(np.uint64))
+
+
+def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
+    """Return a hash of every node's surroundings, before the first round and after each."""
     color = _row_hashes(table.node.get("node_feat"), table.total_nodes)
     attr = _row_hashes(table.edge.get("edge_attr"), table.total_edges)
     src, dst = global_edges(table)
     order = np.argsort(src, kind="stable")
     dst, attr = dst[order], attr[order]
     ptr = pointers(np.bincount(src, minlength=table.total_nodes))
+    colors = [color]
     for _ in range(rounds):
         color = _mix(color * _OWN + _sums(_mix(color[dst] ^ (attr * _EDGE)), ptr))
-    return _mix(_sums(_mix(color), table.node_ptr) + table.num_nodes.astype(np.uint64))
+        colors.append(color)
+    return colors
 
 
 def _row_hashes(values: object, rows: int) -> Hashes:

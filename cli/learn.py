@@ -1,0 +1,305 @@
+"""Commands that train and compare classifiers: train, evaluate, table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gsx.cli.make import run_stage
+from gsx.cli.options import Making, json_option, making_options, store_option
+from gsx.cli.output import built_object, print_json, say, table
+
+if TYPE_CHECKING:
+    from gsx.storage.publish import Built
+
+RULES = {
+    "ood_val": "best epoch by ood_val",
+    "id_val": "best epoch by id_val",
+    "last": "last epoch",
+}
+
+
+@click.command(short_help="Train a classifier on a corpus.")
+@click.argument("corpus")
+@click.option(
+    "--learner",
+    type=click.Choice(["erm", "vrex", "irm", "groupdro", "coral", "dann"]),
+    help="What is made small.  [default: erm]",
+)
+@click.option("--penalty", type=float, help="Weight of the learner's penalty.  [default: 1]")
+@click.option(
+    "--preset",
+    type=click.Choice(["quick", "default", "paper"]),
+    default="default",
+    show_default=True,
+    help="Width, epochs, learning rate and dropout; `paper` is for GPUs.",
+)
+@click.option(
+    "--backbone",
+    type=click.Choice(["gin", "vgin"]),
+    help="The network.  [default: vgin for molecules, else gin]",
+)
+@click.option("--epochs", type=int, help="Passes over the training graphs.")
+@click.option("--width", type=int, help="Units of every layer.")
+@click.option("--layers", type=int, help="Rounds of messages.")
+@click.option("--batch-size", type=int, help="Graphs per step.")
+@click.option("--learning-rate", type=float, help="Step size at the start.")
+@click.option("--dropout", type=float, help="Share of values dropped.")
+@click.option("--average", type=float, help="Decay of a running mean of weights.  [default: off]")
+@click.option("--env-balanced", is_flag=True, help="Draw every environment equally often.")
+@click.option("--source-only", is_flag=True, help="Leave augmented graphs out: the baseline.")
+@click.option("--origin", "origins", multiple=True, help="Use graphs of this origin; repeatable.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option("--results", metavar="DIR", type=click.Path(), help="Also write a result file here.")
+@click.option("--method", metavar="NAME", help="Name of the method in the result file.")
+@making_options
+def train(
+    corpus: str,
+    preset: str,
+    results: str | None,
+    method: str | None,
+    making: Making,
+    **given: Any,  # noqa: ANN401
+) -> None:
+    """Train a classifier on CORPUS and score it on every held-out split.
+
+    Scores are those of the best epoch by OOD validation, of the best by ID validation, and of the
+    last. A run that was stopped goes on after its last finished epoch.
+    """
+    from gsx.errors import UsageError
+    from gsx.storage.store import Store
+
+    if (results is None) != (method is None):
+        raise UsageError("give --results DIR and --method NAME together")
+    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    source = "generate" if artifact.manifest.stage == "generate" else "prepare"
+    options = _train_options(preset, given, molecules="smiles" in _columns(artifact))
+    built = run_stage(
+        "train", {**options, "source": source}, {source: artifact}, making, announce=False
+    )
+    if built is None:
+        return
+    document = {**built_object(built), **_scores(built)}
+    if results is not None and method is not None:
+        path = _write_result(Path(results), method, preset, built)
+        document["result"] = str(path)
+    if making.as_json:
+        print_json(document)
+    elif not making.quiet:
+        click.echo(_scores_text(_scores(built)))
+        if "result" in document:
+            click.echo(f"written: {document['result']}")
+
+
+@click.command(short_help="Score a trained classifier on a corpus.")
+@click.argument("model")
+@click.argument("corpus")
+@click.option(
+    "--selection",
+    type=click.Choice(list(RULES)),
+    help="Whose weights to take: best by a split, or last.  [default: the first there is]",
+)
+@store_option
+@json_option
+def evaluate(
+    model: str, corpus: str, *, selection: str | None, store: str | None, as_json: bool
+) -> None:
+    """Score MODEL on CORPUS: every split, every environment, every range of sizes."""
+    from gsx.stages.learning.evaluate import evaluate as scores_of
+    from gsx.stages.nets.descent import one_thread
+    from gsx.stages.train import WEIGHTS
+    from gsx.storage.corpus import Corpus
+    from gsx.storage.store import Store
+
+    place = Store.at(store)
+    artifact, graphs = place.resolve(model, kind="model"), place.resolve(corpus, kind="corpus")
+    rule = selection or next((r for r in RULES if WEIGHTS[r] in artifact.manifest.files), "last")
+    with one_thread():
+        found = scores_of(artifact, Corpus(graphs), WEIGHTS[rule])
+    if as_json:
+        keys = {"model_key": artifact.key, "corpus_key": graphs.key, "selection": rule}
+        print_json({**keys, **found})
+        return
+    metric = found["metric"].upper()
+    click.echo(f"weights of the {RULES[rule]}")
+    rows: list[tuple[object, ...]] = [
+        (split, "all", row["graphs"], _number(row["score"]))
+        for split, row in found["splits"].items()
+    ]
+    rows += [
+        (row["split"], f"environment {row['name']}", row["graphs"], _number(row["score"]))
+        for row in found["environments"]
+    ]
+    rows += [
+        (
+            row["split"],
+            f"{row['min_nodes']}-{row['max_nodes']} nodes",
+            row["graphs"],
+            _number(row["score"]),
+        )
+        for row in found["sizes"]
+    ]
+    click.echo(table(rows, ("SPLIT", "WHICH", "GRAPHS", metric)))
+
+
+@click.command("table", short_help="Compare training runs: methods by datasets.")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "csv", "latex", "json"]),
+    default="markdown",
+    show_default=True,
+    help="How the table is written.",
+)
+@click.option(
+    "--published",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Published numbers to set beside ours.  [default: RESULTS/published.csv, if there]",
+)
+@json_option
+def tabulate(*, results: Path, form: str, published: Path | None, as_json: bool) -> None:
+    """Compare the training runs in RESULTS: OOD test scores, mean ± std (seeds).
+
+    The epoch of each run was chosen by OOD validation.
+    """
+    import dataclasses
+
+    from gsx.cli import tables
+
+    runs, others = tables.read_results(results)
+    if published is None and (results / "published.csv").is_file():
+        published = results / "published.csv"
+    known = tables.read_published(published) if published else {}
+    cells = tables.summarize(runs, known)
+    if others:
+        say(f"{others} JSON files in {results} are not results of `gsx train`; left out")
+    if as_json or form == "json":
+        print_json({"cells": [dataclasses.asdict(cell) for cell in cells]})
+        return
+    formats = {
+        "markdown": tables.markdown,
+        "latex": tables.latex,
+        "csv": tables.comma_separated,
+    }
+    click.echo(formats[form](cells))
+
+
+def _columns(artifact: Any) -> set[str]:  # noqa: ANN401
+    from gsx.storage.corpus import Corpus
+
+    return {column.name for column in Corpus(artifact).info.columns}
+
+
+def _train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> dict[str, Any]:
+    """Return the preset with what the command line says on top."""
+    import msgspec
+
+    from gsx.stages.train import TrainConfig
+
+    presets = {
+        "quick": TrainConfig.quick,
+        "default": TrainConfig,
+        "paper": TrainConfig.paper,
+    }
+    options: dict[str, Any] = msgspec.to_builtins(presets[preset]())
+    options["backbone"] = "vgin" if molecules else "gin"
+    flags = {"source_only": "augmented", "env_balanced": "env_balanced"}
+    for name, value in given.items():
+        if name == "origins":
+            options[name] = value or None
+        elif name in flags:
+            options[flags[name]] = value if name == "env_balanced" else not value
+        elif value is not None:
+            options[name] = value
+    return options
+
+
+def _scores(built: Built) -> dict[str, Any]:
+    scores: dict[str, Any] = built.artifact.manifest.summary["quality"]
+    return scores
+
+
+def _scores_text(scores: dict[str, Any]) -> str:
+    splits = ("id_val", "id_test", "ood_val", "ood_test")
+    rows = [
+        (what, found["epoch"], *(_number(found.get(split)) for split in splits))
+        for rule, what in RULES.items()
+        if (found := scores["selection"].get(rule)) is not None
+    ]
+    headers = (f"{scores['metric'].upper()} AT", "EPOCH", *(split.upper() for split in splits))
+    return table(rows, headers)
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"
+
+
+def _write_result(folder: Path, method: str, preset: str, built: Built) -> Path:
+    """Write one training run as scripts and `gsx table` read it."""
+    manifest = built.artifact.manifest
+    scores = _scores(built)
+    rule = next(rule for rule in RULES if rule in scores["selection"])
+    chosen = scores["selection"][rule]
+    document = {
+        "dataset": manifest.summary["name"],
+        "method": method,
+        "seed": manifest.config["seed"],
+        "metric": scores["metric"],
+        "ood_val": chosen.get("ood_val"),
+        "ood_test": chosen.get("ood_test"),
+        "id_test": chosen.get("id_test"),
+        "selection": rule,
+        "preset": preset,
+        "epochs": manifest.config["epochs"],
+        "corpus_key": manifest.parents[0].key,
+        "model_key": manifest.key,
+        "command": _command(),
+        "commit": _commit(),
+        "seconds": _seconds(built),
+        "scores": scores["selection"],
+        "config": manifest.config,
+    }
+    path = folder / str(document["dataset"]) / f"{method}-{document['seed']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def _seconds(built: Built) -> float:
+    """Return how long training took, also where it was done by an earlier run."""
+    from gsx.storage.manifest import RUN_RECORD
+
+    if not built.reused:
+        return round(built.seconds, 1)
+    record = json.loads(built.artifact.place.read_bytes(RUN_RECORD, limit=1 << 20))
+    return round(float(record["seconds"]), 1)
+
+
+def _command() -> str:
+    import shlex
+
+    return shlex.join(["gsx", *sys.argv[1:]])
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout gsx runs from; None outside of one."""
+    import gsx
+
+    folder = Path(gsx.__file__).resolve().parent
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return found.stdout.strip() or None if found.returncode == 0 else None

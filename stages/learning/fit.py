@@ -1,0 +1,299 @@
+"""The training loop: batches, steps, scores of every split after every epoch, and the selection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gsx.errors import StageError
+from gsx.ragged import Array, Ints
+from gsx.stages.kernels.folding import with_colors
+from gsx.stages.learners.coral import Coral
+from gsx.stages.learners.dann import DANN
+from gsx.stages.learners.erm import ERM
+from gsx.stages.learners.groupdro import GroupDRO
+from gsx.stages.learners.irm import IRM
+from gsx.stages.learners.told import Told
+from gsx.stages.learners.vrex import VREx
+from gsx.stages.learning import checkpoint
+from gsx.stages.learning.metrics import better, score
+from gsx.stages.nets.backbones import Backbone, BackboneShape, GraphBatch, batch_of
+from gsx.stages.nets.descent import epoch_batches, torch_stream
+from gsx.stages.nets.gin import initialize
+from gsx.stages.nets.inputs import parts_of
+from gsx.stages.nets.labels import row_loss
+from gsx.storage.draft import Draft
+from gsx.table import GraphTable
+
+if TYPE_CHECKING:
+    from gsx.stages.train import TrainConfig
+
+Weights = dict[str, Array]
+MILESTONE_FACTOR = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Lesson:
+    """What is learned and scored."""
+
+    task: str
+    metric: str
+    train: GraphTable
+    env: Ints
+    """``[G]`` environments of training graphs, from 0 without a gap."""
+    num_envs: int
+    held_out: Mapping[str, GraphTable]
+
+
+@dataclass(slots=True)
+class Kept:
+    """The best epoch by a rule, and its weights."""
+
+    epoch: int
+    weights: Weights
+
+
+@dataclass(slots=True)
+class Fitted:
+    """What training left behind."""
+
+    curves: list[dict[str, Any]] = field(default_factory=list)
+    """Per epoch: number, loss, learning rate, scores of the splits."""
+    kept: dict[str, Kept] = field(default_factory=dict)
+    """Selection by ``ood_val`` and ``id_val``, where those splits are, and the ``last`` epoch."""
+
+
+def learner_of(config: TrainConfig, envs: int, device: torch.device) -> nn.Module:
+    """Return the learner a config names."""
+    net: nn.Module
+    if config.learner == "vrex":
+        net = VREx(config.penalty)
+    elif config.learner == "irm":
+        net = IRM(config.penalty)
+    elif config.learner == "groupdro":
+        net = GroupDRO(config.penalty, envs)
+    elif config.learner == "coral":
+        net = Coral(config.penalty)
+    elif config.learner == "dann":
+        net = DANN(config.penalty, envs, config.width)
+    else:
+        net = ERM()
+    return initialize(net, torch_stream(config.seed, "train", "learner")).to(device)
+
+
+def foldable(shape: BackboneShape, dropout: float) -> bool:
+    """Say whether nodes with equal surroundings have equal states in this network."""
+    return shape.backbone == "gin" and not shape.reads_edges and dropout == 0
+
+
+def fit(
+    config: TrainConfig,
+    shape: BackboneShape,
+    lesson: Lesson,
+    device: torch.device,
+    draft: Draft,
+    progress: Callable[[int], None],
+) -> Fitted:
+    """Train, and score every split after every epoch; ``progress`` counts epochs.
+
+    What an earlier run left in ``draft`` is taken up.
+    """
+    net = Backbone.fresh(
+        shape,
+        config.dropout,
+        torch_stream(config.seed, "train", "weights"),
+        torch.Generator(device).manual_seed(
+            torch_stream(config.seed, "train", "dropout").initial_seed()
+        ),
+    ).to(device)
+    learner = learner_of(config, lesson.num_envs, device)
+    averaged = Average(net, config.average) if config.average else None
+    train = lesson.train
+    if foldable(shape, config.dropout):
+        train = with_colors(train, shape.layers)
+    scorers = {
+        split: Scorer(table, shape, lesson, device) for split, table in lesson.held_out.items()
+    }
+    steps = Steps(config, net, learner, train, lesson, device, averaged)
+    fitted = Fitted()
+    for epoch in range(checkpoint.restore(draft, steps, fitted, config.epochs), config.epochs):
+        rate = steps.rate(epoch * steps.steps)
+        loss = steps.epoch(epoch)
+        judged = net if averaged is None else averaged.net
+        scores = {split: scorer.score(judged, epoch) for split, scorer in scorers.items()}
+        fitted.curves.append({"epoch": epoch, "loss": loss, "learning_rate": rate, **scores})
+        _keep(fitted, judged, scores, epoch, lesson.metric)
+        checkpoint.save(draft, steps, fitted)
+        progress(epoch + 1)
+    checkpoint.forget(draft, config.epochs)
+    return fitted
+
+
+def _keep(
+    fitted: Fitted, net: nn.Module, scores: Mapping[str, float], epoch: int, metric: str
+) -> None:
+    """Remember the weights of the last epoch, and of the first best one by every rule."""
+    now = Kept(epoch, {k: v.detach().cpu().numpy().copy() for k, v in net.state_dict().items()})
+    fitted.kept["last"] = now
+    for rule in ("ood_val", "id_val"):
+        if rule in scores:
+            before = fitted.kept.get(rule)
+            if before is None or better(metric, scores[rule], fitted.curves[before.epoch][rule]):
+                fitted.kept[rule] = now
+
+
+class Average:
+    """A running mean of weights, and of what norms remember."""
+
+    def __init__(self, net: Backbone, decay: float) -> None:
+        self.net = Backbone(net.shape, 0.0, torch.Generator()).to(next(net.parameters()).device)
+        self.net.load_state_dict(net.state_dict())
+        self.decay, self.steps = decay, 0
+
+    @torch.no_grad()
+    def update(self, net: Backbone) -> None:
+        """Move a little towards the weights of ``net``; more at the start."""
+        self.steps += 1
+        decay = min(self.decay, self.steps / (self.steps + 9))
+        for mean, now in zip(
+            self.net.state_dict().values(), net.state_dict().values(), strict=True
+        ):
+            if mean.is_floating_point():
+                mean.lerp_(now, 1 - decay)
+            else:
+                mean.copy_(now)
+
+
+class Steps:
+    """Epochs of gradient steps."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        net: Backbone,
+        learner: nn.Module,
+        train: GraphTable,
+        lesson: Lesson,
+        device: torch.device,
+        averaged: Average | None,
+    ) -> None:
+        self.config, self.net, self.learner, self.averaged = config, net, learner, averaged
+        self.train, self.lesson, self.device = train, lesson, device
+        self.y = torch.from_numpy(np.array(train.dense("graph", "y"))).to(device)
+        self.env = torch.from_numpy(lesson.env).to(device)
+        self.share = None
+        if config.env_balanced:
+            each = 1 / np.bincount(lesson.env)[lesson.env]
+            self.share = each / each.sum()
+        self.steps = max(len(train) // config.batch_size, 1)
+        self.optimizer = torch.optim.Adam(
+            [*net.parameters(), *learner.parameters()], lr=config.learning_rate
+        )
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step."""
+        config = self.config
+        if config.schedule == "cosine":
+            part = step / (self.steps * config.epochs)
+            return config.learning_rate * (1 + math.cos(math.pi * part)) / 2
+        late = config.schedule == "step" and step >= self.steps * config.milestone
+        return config.learning_rate * (MILESTONE_FACTOR if late else 1.0)
+
+    def epoch(self, epoch: int) -> float:
+        """Go once over the training graphs and return the mean loss."""
+        self.net.train()
+        total, seen = 0.0, 0
+        for number, (rows, batch) in enumerate(self._batches(epoch)):
+            step = epoch * self.steps + number
+            value = self._loss(rows, batch, step)
+            if not torch.isfinite(value):
+                raise StageError(
+                    f"the loss is {float(value.detach()):g} in epoch {epoch}, batch {number}. "
+                    "Lower `learning_rate` or `penalty`; no artifact was written."
+                )
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.rate(step)
+            self.optimizer.zero_grad()
+            value.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            if self.averaged is not None:
+                self.averaged.update(self.net)
+            total, seen = total + float(value.detach()) * len(rows), seen + len(rows)
+        return round(total / seen, 6)
+
+    def _loss(self, rows: Ints, batch: GraphBatch, step: int) -> Tensor:
+        features, logits = self.net(batch)
+        chosen = torch.from_numpy(rows).to(self.device)
+        y = self.y[chosen]
+        told = Told(
+            losses=row_loss(logits, y, self.lesson.task),
+            env=self.env[chosen],
+            features=features,
+            logits=logits,
+            y=y,
+            task=self.lesson.task,
+            progress=step / (self.steps * self.config.epochs),
+        )
+        value: Tensor = self.learner(told)
+        return value
+
+    def _batches(self, epoch: int) -> Iterator[tuple[Ints, GraphBatch]]:
+        """Yield rows and graphs of an epoch; the next batch is laid out during a step."""
+
+        def lay_out(rows: Ints) -> tuple[Ints, GraphBatch]:
+            return rows, batch_of(self.train.take(rows), self.net.shape, self.device)
+
+        name = ("train", "epoch", epoch)
+        orders = epoch_batches(
+            len(self.train), self.config.batch_size, self.config.seed, *name, share=self.share
+        )
+        with ThreadPoolExecutor(max_workers=1) as worker:
+            ahead = worker.submit(lay_out, next(orders))
+            for rows in orders:
+                ready = ahead
+                ahead = worker.submit(lay_out, rows)
+                yield ready.result()
+            yield ahead.result()
+
+
+class Scorer:
+    """The graphs of a split, laid out once and scored every epoch."""
+
+    def __init__(
+        self, table: GraphTable, shape: BackboneShape, lesson: Lesson, device: torch.device
+    ) -> None:
+        self.y = table.dense("graph", "y")
+        self.metric, self.task = lesson.metric, lesson.task
+        self.batches = list(laid_out(table, shape, device))
+
+    def score(self, net: Backbone, epoch: int) -> float:
+        """Return the score of a network."""
+        logits = logits_of(net, self.batches)
+        if not np.isfinite(logits).all():
+            raise StageError(f"the network tells no numbers after epoch {epoch}; it has diverged.")
+        found = score(self.metric, self.task, logits, self.y)
+        assert found is not None  # refused before training
+        return found
+
+
+def laid_out(table: GraphTable, shape: BackboneShape, device: torch.device) -> Iterator[GraphBatch]:
+    """Yield the graphs of a table as a network reads them where nothing is learned."""
+    if foldable(shape, 0.0):
+        table = with_colors(table, shape.layers)
+    for part in parts_of(table):
+        yield batch_of(part, shape, device)
+
+
+@torch.no_grad()
+def logits_of(net: Backbone, batches: list[GraphBatch]) -> Array:
+    """Return the logits ``[G, C]`` of graphs."""
+    net.eval()
+    found: Array = torch.cat([net(batch)[1] for batch in batches]).cpu().numpy()
+    return found

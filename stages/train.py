@@ -1,0 +1,236 @@
+"""Train a graph classifier on a corpus, and score it on every held-out split after every epoch.
+
+Validation and test graphs choose between epochs and are scored; nothing of them, and no truth about
+pieces, reaches a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+
+from gsx.columns import ORIGINS
+from gsx.errors import UsageError, nearest
+from gsx.stages.stage import Progress, Stage
+from gsx.storage.corpus import Corpus
+from gsx.storage.digest import readable_json
+from gsx.storage.draft import Draft
+from gsx.storage.publish import Outcome
+from gsx.storage.store import Artifact
+
+if TYPE_CHECKING:
+    from gsx.ragged import Array
+    from gsx.stages.learning.fit import Fitted
+
+WEIGHTS = {
+    "ood_val": "weights.safetensors",
+    "id_val": "weights-id.safetensors",
+    "last": "weights-last.safetensors",
+}
+"""File of the weights each rule selects."""
+SHAPE = "model.json"
+
+
+class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of ``[train]``; without any, sized for a laptop."""
+
+    source: Literal["generate", "prepare"] = "generate"
+    """Which step of a recipe makes the corpus."""
+    learner: Literal["erm", "vrex", "irm", "groupdro", "coral", "dann"] = "erm"
+    """What is made small: the mean loss, or also how much environments differ."""
+    penalty: float = 1.0
+    """Gamma of the paper: what differences between environments cost; ``erm`` has none.
+    Of ``groupdro``, how fast weights move to the worst environment."""
+    backbone: Literal["gin", "vgin"] = "gin"
+    """The network; ``vgin`` has a virtual node."""
+    width: int = 64
+    layers: int = 3
+    dropout: float = 0.0
+    epochs: int = 20
+    batch_size: int = 128
+    """Graphs per step; a last batch that is not full is left out."""
+    learning_rate: float = 1e-2
+    schedule: Literal["cosine", "step", "constant"] = "cosine"
+    """How the learning rate falls: to zero, to a tenth at ``milestone``, or not."""
+    milestone: int = 150
+    """Epoch at which ``step`` steps."""
+    augmented: bool = True
+    """Whether augmented graphs are used beside the source graphs."""
+    origins: tuple[str, ...] | None = None
+    """Use training graphs of these origins alone, such as ``source`` and ``g_whole``."""
+    env_balanced: bool = False
+    """Draw every environment equally often."""
+    average: float = 0.0
+    """Decay of the running mean of weights that is scored and kept; 0 keeps the weights."""
+    seed: int = 0
+    """Root of the random streams that initialize, shuffle and drop."""
+
+    @classmethod
+    def quick(cls) -> TrainConfig:
+        """Return options that show in seconds whether anything is learned."""
+        return cls(width=32, epochs=5)
+
+    @classmethod
+    def paper(cls) -> TrainConfig:
+        """Return the published setting of GOOD; hours without a GPU."""
+        return cls(
+            width=300,
+            dropout=0.5,
+            epochs=200,
+            batch_size=32,
+            learning_rate=1e-3,
+            schedule="step",
+            milestone=150,
+        )
+
+
+def resolve(config: TrainConfig) -> TrainConfig:
+    """Refuse what cannot work."""
+    for name in ("width", "layers", "epochs", "milestone"):
+        if getattr(config, name) < 1:
+            raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
+    if config.batch_size < 2:
+        raise UsageError(f"batch_size must be at least 2; got {config.batch_size}")
+    for name in ("dropout", "average"):
+        if not 0 <= getattr(config, name) < 1:
+            raise UsageError(f"{name} must lie in [0, 1); got {getattr(config, name)}")
+    if not 0 < config.learning_rate < float("inf"):
+        raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
+    if not 0 <= config.penalty < float("inf"):
+        raise UsageError(f"penalty must not be negative; got {config.penalty}")
+    if config.origins is not None:
+        _check_origins(config.origins)
+        if not config.augmented:
+            raise UsageError("augmented = false uses source graphs alone; leave `origins` out")
+    return config
+
+
+def _check_origins(origins: tuple[str, ...]) -> None:
+    if not origins:
+        raise UsageError("origins names none; leave it out to use all")
+    for origin in origins:
+        if origin not in ORIGINS:
+            raise UsageError(f"no origin `{origin}`. {nearest(origin, ORIGINS)}")
+
+
+def origins_of(config: TrainConfig) -> tuple[str, ...] | None:
+    """Return the origins of the graphs that are used; None for all."""
+    return config.origins if config.augmented else ("source",)
+
+
+def run(
+    config: TrainConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    """Train on the training split, score the others."""
+    from gsx.stages.nets.descent import one_thread
+
+    with one_thread():
+        return _run(config, inputs, draft, progress)
+
+
+def _run(
+    config: TrainConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    import torch
+
+    from gsx.stages.learning.chart import curves_svg
+    from gsx.stages.learning.fit import Lesson, fit
+    from gsx.stages.learning.lesson import (
+        check_corpus,
+        environments,
+        read_held_out,
+        read_train,
+        shape_of,
+    )
+
+    (artifact,) = inputs.values()
+    corpus = Corpus(artifact)
+    info = corpus.info
+    check_corpus(info)
+    train = read_train(corpus, origins_of(config))
+    env, num_envs = environments(train, config.learner)
+    lesson = Lesson(
+        task=info.task,
+        metric=info.metric,
+        train=train,
+        env=env,
+        num_envs=num_envs,
+        held_out=read_held_out(corpus),
+    )
+    shape = shape_of(info, config.backbone, config.width, config.layers)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    graphs, total = len(train), len(train) * config.epochs
+
+    def seen(epochs: int) -> None:
+        progress(epochs * graphs, total)
+
+    fitted = fit(config, shape, lesson, device, draft, seen)
+    for rule, kept in fitted.kept.items():
+        draft.write(WEIGHTS[rule], partial(_save, kept.weights))
+    scores = {"metric": info.metric, "selection": selection(fitted)}
+    draft.write_bytes(SHAPE, readable_json({"task": info.task, "shape": shape}))
+    draft.write_bytes("curves.json", readable_json(fitted.curves))
+    draft.write_bytes(
+        "curves.svg", curves_svg(fitted.curves, info.metric, f"{info.name}, {config.learner}")
+    )
+    draft.write_bytes("scores.json", readable_json(scores))
+    return Outcome(
+        counts={"graphs": graphs},
+        summary={"name": info.name, "device": device.type, "quality": scores},
+    )
+
+
+def selection(fitted: Fitted) -> dict[str, dict[str, Any]]:
+    """Return the epoch each rule selects and the scores of all splits then."""
+    return {
+        rule: {
+            key: value
+            for key, value in fitted.curves[kept.epoch].items()
+            if key not in ("loss", "learning_rate")
+        }
+        for rule, kept in sorted(fitted.kept.items(), key=lambda item: list(WEIGHTS).index(item[0]))
+    }
+
+
+def _save(weights: Mapping[str, Array], path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({name: np.ascontiguousarray(values) for name, values in weights.items()}, path)
+
+
+STAGE = Stage(
+    name="train",
+    version=1,
+    kind="model",
+    config=TrainConfig,
+    inputs={"corpus": "generate", "source": "prepare"},
+    needs=lambda config: frozenset({"corpus" if config.source == "generate" else "source"}),
+    resolve=resolve,
+    run=run,
+    seeds=lambda config: {"train": config.seed},
+    sources=(
+        "gsx.stages.train",
+        "gsx.stages.kernels.folding",
+        "gsx.stages.kernels.wl",
+        "gsx.stages.learners.coral",
+        "gsx.stages.learners.dann",
+        "gsx.stages.learners.erm",
+        "gsx.stages.learners.groupdro",
+        "gsx.stages.learners.irm",
+        "gsx.stages.learners.told",
+        "gsx.stages.learners.vrex",
+        "gsx.stages.learning.checkpoint",
+        "gsx.stages.learning.fit",
+        "gsx.stages.learning.lesson",
+        "gsx.stages.learning.metrics",
+        "gsx.stages.nets.backbones",
+        "gsx.stages.nets.descent",
+        "gsx.stages.nets.gin",
+        "gsx.stages.nets.labels",
+    ),
+)

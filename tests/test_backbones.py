@@ -1,0 +1,187 @@
+"""Backbones are those of GOOD, and folding changes no number."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gsx.ragged import rows_of
+from gsx.stages.kernels.folding import folds, with_colors
+from gsx.stages.kernels.subgraphs import global_edges, sort_edges
+from gsx.stages.nets.backbones import Backbone, BackboneShape, Dropout, Pair, WordSum, batch_of
+from gsx.stages.nets.descent import torch_stream
+from gsx.table import GraphTable
+from tests.conftest import motif_split
+
+CPU = torch.device("cpu")
+
+
+def shape(backbone="gin", **changes):
+    given = {"features": 1, "width": 8, "layers": 3, "outputs": 3, **changes}
+    return BackboneShape(backbone=backbone, **given)
+
+
+def fresh(form, dropout=0.0):
+    return Backbone.fresh(form, dropout, torch_stream(0, "w"), torch_stream(0, "d"))
+
+
+@pytest.fixture
+def graphs():
+    return sort_edges(motif_split("train", 0, 40).select(["node_feat"]))
+
+
+class Published(nn.Module):
+    """GIN written with PyG's parts, given the weights of ours."""
+
+    def __init__(self, net):
+        from torch_geometric.nn import GINConv
+
+        super().__init__()
+        self.convs = nn.ModuleList(
+            GINConv(nn.Sequential(layer.enlarge, layer.inner, nn.ReLU(), layer.reduce))
+            for layer in net.layers
+        )
+        self.norms = nn.ModuleList(layer.norm for layer in net.layers)
+        self.classify = net.classify
+
+    def forward(self, x, edge_index, batch):
+        from torch_geometric.nn import global_mean_pool
+
+        for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            x = norm(conv(x, edge_index))
+            x = x.relu() if number < len(self.convs) - 1 else x
+        return self.classify(global_mean_pool(x, batch))
+
+
+def pyg_inputs(graphs):
+    edges = torch.from_numpy(np.stack(global_edges(graphs)))
+    x = torch.from_numpy(graphs.dense("node", "node_feat").astype(np.float32))
+    return x, edges, torch.from_numpy(rows_of(graphs.node_ptr))
+
+
+def precise(batch):
+    """Return a batch in double precision, where two ways to the same number agree."""
+
+    def double(pair):
+        return Pair(pair.matrix.double(), pair.transpose.double())
+
+    def exact(share):
+        return None if share is None else (share.double() * batch.nodes).round() / batch.nodes
+
+    rounds = tuple(
+        replace(step, links=double(step.links), share=exact(step.share)) for step in batch.rounds
+    )
+    return replace(batch, rows=batch.rows.double(), rounds=rounds, pool=double(batch.pool))
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_gin_learns_what_the_published_network_learns(graphs, folded):
+    net, other = fresh(shape()).double(), fresh(shape()).double()
+    published = Published(other)
+    other.load_state_dict(net.state_dict())  # PyG has drawn weights anew
+    batch = precise(batch_of(with_colors(graphs, 3) if folded else graphs, shape(), CPU))
+    x, edges, owner = pyg_inputs(graphs)
+    logits, expected = net(batch)[1], published(x.double(), edges, owner)
+    assert torch.allclose(logits, expected, atol=1e-6)
+    logits.square().sum().backward()
+    expected.square().sum().backward()
+    for (name, one), (_, two) in zip(net.named_parameters(), other.named_parameters(), strict=True):
+        assert torch.allclose(one.grad, two.grad, atol=1e-6, rtol=1e-5), name
+    for (name, one), (_, two) in zip(net.named_buffers(), other.named_buffers(), strict=True):
+        assert torch.allclose(one, two, atol=1e-6), name
+
+
+def test_folding_computes_equal_surroundings_once(graphs):
+    found = folds(with_colors(graphs, 3), 3)
+    rows = [len(step.ptr) - 1 for step in found.rounds]
+    assert len(found.first) == 1  # all features of Motif are the same
+    assert rows[0] == len(np.unique(pyg_degrees(graphs)))
+    assert rows[0] < rows[1] < rows[2] <= graphs.total_nodes
+    assert found.rounds[0].count.sum() == graphs.total_nodes
+
+
+def pyg_degrees(graphs):
+    return np.bincount(global_edges(graphs)[0], minlength=graphs.total_nodes)
+
+
+def test_graphs_of_distinct_features_are_not_folded(graphs):
+    own = np.arange(graphs.total_nodes, dtype=np.float32)[:, None]
+    found = folds(with_colors(graphs.with_columns(node={"node_feat": own}), 2), 2)
+    assert [step.count for step in found.rounds] == [None, None]
+
+
+@pytest.mark.parametrize("backbone", ["gin", "vgin"])
+def test_graphs_without_nodes_or_edges_have_logits(backbone):
+    empty = np.zeros(0, dtype=np.int32)
+    graphs = GraphTable(
+        np.array([0, 0, 3]),
+        np.array([0, 0, 0]),
+        {},
+        {"node_feat": np.ones((3, 1), dtype=np.float32)},
+        {"edge_src": empty, "edge_dst": empty},
+    )
+    net = fresh(shape(backbone)).eval()
+    assert torch.isfinite(net(batch_of(graphs, shape(backbone), CPU))[1]).all()
+
+
+def test_the_order_of_nodes_does_not_matter_to_a_virtual_node(graphs):
+    form = shape("vgin", layers=4)
+    net = fresh(form).eval()
+    one = net(batch_of(graphs, form, CPU))[1]
+    alone = torch.cat([net(batch_of(graphs.slice(g, g + 1), form, CPU))[1] for g in range(5)])
+    assert torch.allclose(one[:5], alone, atol=1e-4)
+
+
+def test_words_and_edge_features_reach_the_logits(graphs):
+    form = shape("vgin", features=2, words=(4, 3), edge_features=1, edge_words=(5,))
+    stream = np.random.default_rng(0)
+    codes = stream.integers(0, 3, (graphs.total_nodes, 2))
+    bonds = stream.integers(0, 5, (graphs.total_edges, 1))
+    given = graphs.with_columns(node={"node_feat": codes}, edge={"edge_attr": bonds})
+    net = fresh(form).eval()
+    before = net(batch_of(given, form, CPU))[1]
+    other = given.with_columns(edge={"edge_attr": (bonds + 1) % 5})
+    assert not torch.allclose(before, net(batch_of(other, form, CPU))[1], atol=1e-4)
+
+
+def test_words_are_embedded_one_table_per_value():
+    sums = WordSum((2, 3), 4)
+    weight = sums.table.weight.detach()
+    told = sums(torch.tensor([[1, 2], [0, 0]]))
+    assert torch.allclose(told[0], weight[1] + weight[2 + 2])
+    assert torch.allclose(told[1], weight[0] + weight[2])
+
+
+def test_a_message_is_the_rectified_sum_of_neighbor_and_edge():
+    graphs = GraphTable(
+        np.array([0, 2]),
+        np.array([0, 2]),
+        {},
+        {"node_feat": np.array([[1.0], [10.0]], dtype=np.float32)},
+        {
+            "edge_src": np.array([0, 1]),
+            "edge_dst": np.array([1, 0]),
+            "edge_attr": np.array([[-4.0], [-5.0]], dtype=np.float32),
+        },
+    )
+    form = shape(edge_features=1, layers=1)
+    net = fresh(form).eval()
+    layer = net.layers[0]
+    with torch.no_grad():
+        layer.edge.weight.fill_(1.0)
+        layer.edge.bias.zero_()
+        seen = []
+        layer.enlarge.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].tolist()))
+        net(batch_of(graphs, form, CPU))
+    # To node 0 comes ReLU(10 - 5) = 5, to node 1 comes ReLU(1 - 4) = 0.
+    assert seen == [[[6.0], [10.0]]]
+
+
+def test_dropout_draws_from_its_own_stream():
+    rows = torch.ones(50, 4)
+    one, two = (Dropout(0.5, torch_stream(3, "d"))(rows) for _ in range(2))
+    assert torch.equal(one, two)
+    assert set(one.unique().tolist()) == {0.0, 2.0}
+    assert Dropout(0.5, torch_stream(3, "d")).eval()(rows) is rows

@@ -1,0 +1,115 @@
+"""Each learner has the property that defines it."""
+
+import pytest
+import torch
+
+from gsx.stages.learners.coral import Coral, covariance, distance
+from gsx.stages.learners.dann import DANN, reverse
+from gsx.stages.learners.erm import ERM
+from gsx.stages.learners.groupdro import GroupDRO
+from gsx.stages.learners.irm import IRM, scale_penalty
+from gsx.stages.learners.told import Told
+from gsx.stages.learners.vrex import VREx
+from gsx.stages.nets.descent import torch_stream
+from gsx.stages.nets.labels import row_loss
+
+
+def told(losses, env, features=None, logits=None, y=None, task="binary", progress=1.0):
+    count = len(env)
+    return Told(
+        losses=torch.tensor(losses),
+        env=torch.tensor(env),
+        features=torch.zeros(count, 2) if features is None else features,
+        logits=torch.zeros(count, 1) if logits is None else logits,
+        y=torch.zeros(count, 1) if y is None else y,
+        task=task,
+        progress=progress,
+    )
+
+
+def number(value):
+    return value.detach().item()
+
+
+def test_erm_is_the_mean_loss():
+    assert float(ERM()(told([1.0, 2.0, 6.0], [0, 0, 1]))) == pytest.approx(3.0)
+
+
+def test_vrex_adds_the_unbiased_variance_of_the_means_of_environments():
+    # Means are 2, 4 and 9: their unbiased variance is 13.
+    batch = told([1.0, 3.0, 4.0, 9.0], [0, 0, 1, 2])
+    assert float(VREx(10.0)(batch)) == pytest.approx(4.25 + 130)
+
+
+def test_vrex_of_one_environment_is_the_mean_loss():
+    assert float(VREx(10.0)(told([1.0, 3.0], [2, 2]))) == pytest.approx(2.0)
+
+
+def test_irm_costs_nothing_where_one_scale_is_best_everywhere():
+    # Three of four say yes: logit log 3 is the best there is, so scaling it cannot help.
+    y = torch.tensor([[1.0], [1.0], [1.0], [0.0]] * 2)
+    env = [0, 0, 0, 0, 1, 1, 1, 1]
+    best = torch.full((8, 1), 3.0).log()
+    assert number(scale_penalty(told([0.0] * 8, env, logits=best, y=y))) == pytest.approx(
+        0, abs=1e-9
+    )
+    assert number(scale_penalty(told([0.0] * 8, env, logits=3 * best, y=y))) > 0.1
+
+
+def test_irm_adds_the_squared_slope_of_the_scale():
+    # Of one graph with logit 2 and label yes, the slope at scale 1 is 2 (sigmoid(2) - 1).
+    logits, y = torch.tensor([[2.0]]), torch.tensor([[1.0]])
+    loss = row_loss(logits, y, "binary")
+    batch = told(loss.tolist(), [0], logits=logits, y=y)
+    slope = 2 * (0.880797 - 1)
+    assert number(IRM(5.0)(batch)) == pytest.approx(0.126928 + 5 * slope**2, abs=1e-5)
+
+
+def test_groupdro_moves_its_weights_to_the_worst_environment():
+    learner = GroupDRO(0.5, 3)
+    for _ in range(20):
+        loss = learner(told([1.0, 2.0, 5.0], [0, 1, 2]))
+    assert learner.weights.argmax() == 2
+    assert float(learner.weights.sum()) == pytest.approx(1)
+    assert float(loss) == pytest.approx(5.0, abs=1e-3)
+
+
+def test_groupdro_leaves_the_ratio_of_absent_environments_alone():
+    learner = GroupDRO(1.0, 3)
+    learner(told([4.0], [0]))
+    assert float(learner.weights[1]) == float(learner.weights[2])
+
+
+def test_coral_is_zero_where_environments_have_the_same_features():
+    rows = torch.randn(6, 3, generator=torch_stream(0, "rows"))
+    env = torch.tensor([0] * 6 + [1] * 6)
+    assert float(distance(torch.cat([rows, rows + 5]), env)) == pytest.approx(0, abs=1e-9)
+
+
+def test_coral_is_the_mean_squared_difference_of_covariances_over_four():
+    one = torch.tensor([[0.0, 0.0], [2.0, 0.0]])
+    other = torch.tensor([[0.0, 0.0], [0.0, 4.0]])
+    assert covariance(one).tolist() == [[2.0, 0.0], [0.0, 0.0]]
+    batch = told([1.0] * 4, [0, 0, 1, 1], features=torch.cat([one, other]))
+    assert float(Coral(1.0)(batch)) == pytest.approx(1 + (2**2 + 8**2) / 4 / 4)
+
+
+def test_coral_leaves_out_environments_of_one_graph():
+    assert float(distance(torch.randn(3, 2), torch.tensor([0, 0, 1]))) == 0.0
+
+
+def test_gradients_come_back_from_dann_with_the_other_sign():
+    rows = torch.ones(2, 2, requires_grad=True)
+    (2 * reverse(rows, 0.5)).sum().backward()
+    assert rows.grad.tolist() == [[-1.0, -1.0]] * 2
+
+
+def test_dann_teaches_its_classifier_and_unteaches_the_features():
+    learner = DANN(1.0, 2, 2)
+    features = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    learner(told([0.0, 0.0], [0, 1], features=features)).backward()
+    plain = features.detach().clone().requires_grad_()
+    torch.nn.functional.cross_entropy(learner.tell(plain), torch.tensor([0, 1])).backward()
+    strength = 2 / (1 + torch.tensor(-10.0).exp()) - 1
+    assert torch.allclose(features.grad, -strength * plain.grad)
+    assert learner.tell.weight.grad.abs().sum() > 0

@@ -1,0 +1,331 @@
+"""Training learns, is repeatable, and sees nothing of validation, test or truth."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gsx.cli.main import cli
+from gsx.errors import ArtifactError, StageError, UsageError
+from gsx.stages.datasets import motif
+from gsx.stages.learning.chart import curves_svg
+from gsx.stages.learning.evaluate import buckets, evaluate
+from gsx.stages.learning.fit import Steps
+from gsx.stages.train import TrainConfig, resolve
+from gsx.storage.corpus import Corpus
+from tests.conftest import motif_split
+from tests.made import attributed, attributed_info, run_recipe, run_stage, write_small_corpus
+
+SIZES = {"train": 180, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_test": 30}
+SMALL = {"width": 16, "epochs": 2, "batch_size": 32}
+RECIPE = """
+[prepare]
+dataset = "motif-size"
+num_graphs = 600
+[generate]
+options = "001"
+bridges = "none"
+ratio = 0.5
+[train]
+epochs = 8
+width = 32
+batch_size = 32
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
+        folder = tmp_path_factory.mktemp("store")
+        return {"store": folder, **run_recipe(folder, RECIPE)}
+
+
+def unchanged(table):
+    return table
+
+
+def train(folder, corpus, **options):
+    given = {**SMALL, "source": "prepare", **options}
+    return run_stage(folder, "train", given, {"prepare": corpus})
+
+
+def digest(artifact, name="weights-last.safetensors"):
+    return artifact.manifest.files[name].sha256
+
+
+def scores(artifact):
+    return artifact.manifest.summary["quality"]["selection"]
+
+
+def test_a_model_learns_more_than_chance(made):
+    assert scores(made["train"])["id_val"]["id_test"] > 50
+
+
+def test_an_artifact_holds_weights_by_every_rule_curves_and_scores(made):
+    assert sorted(made["train"].manifest.files) == [
+        "curves.json",
+        "curves.svg",
+        "model.json",
+        "scores.json",
+        "weights-id.safetensors",
+        "weights-last.safetensors",
+        "weights.safetensors",
+    ]
+    curves = json.loads(made["train"].place.read_bytes("curves.json", limit=1 << 20))
+    assert [curve["epoch"] for curve in curves] == list(range(8))
+    assert curves[-1]["loss"] < curves[0]["loss"]
+    best = max(curves, key=lambda curve: curve["ood_val"])
+    chosen = scores(made["train"])["ood_val"]
+    assert chosen["epoch"] == best["epoch"]
+    assert chosen["ood_test"] == best["ood_test"]
+    assert scores(made["train"])["last"]["epoch"] == 7
+
+
+def test_the_same_training_gives_the_same_bytes(made, tmp_path):
+    again = run_recipe(tmp_path, RECIPE)["train"]
+    assert again.manifest.digest == made["train"].manifest.digest
+
+
+@pytest.mark.parametrize("learner", ["erm", "vrex", "irm", "groupdro", "coral", "dann"])
+def test_every_learner_trains_the_same_twice(tmp_path, learner):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    one, two = (
+        train(tmp_path / place, corpus, learner=learner, dropout=0.2, average=0.9)
+        for place in ("a", "b")
+    )
+    assert one.manifest.digest == two.manifest.digest
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learner": "dann", "dropout": 0.3, "average": 0.9},
+        {"learner": "groupdro", "schedule": "step", "milestone": 2, "env_balanced": True},
+    ],
+)
+def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    whole = train(tmp_path / "whole", corpus, epochs=5, **options)
+    epoch, begun = Steps.epoch, []
+
+    def stop_in_the_fourth(self, number):
+        begun.append(number)
+        if number == 3 and begun.count(3) == 1:
+            raise KeyboardInterrupt
+        return epoch(self, number)
+
+    monkeypatch.setattr(Steps, "epoch", stop_in_the_fourth)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "parts", corpus, epochs=5, **options)
+    resumed = train(tmp_path / "parts", corpus, epochs=5, **options)
+    assert begun == [0, 1, 2, 3, 3, 4]
+    assert resumed.manifest.digest == whole.manifest.digest
+    assert not list(resumed.place.local.glob("checkpoint*"))
+
+
+def test_the_learning_rate_falls_as_the_schedule_says(tmp_path):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+
+    def rates(**options):
+        model = train(tmp_path, corpus, epochs=4, learning_rate=0.1, **options)
+        curves = json.loads(model.place.read_bytes("curves.json", limit=1 << 20))
+        return [round(curve["learning_rate"], 6) for curve in curves]
+
+    assert rates(schedule="constant") == [0.1, 0.1, 0.1, 0.1]
+    assert rates(schedule="step", milestone=2) == [0.1, 0.1, 0.01, 0.01]
+    assert rates(schedule="cosine") == [0.1, 0.085355, 0.05, 0.014645]
+
+
+def test_training_on_source_graphs_alone_ignores_augmented_graphs(made, tmp_path):
+    options = {**SMALL, "augmented": False}
+    given = {"generate": made["generate"]}
+    beside = run_stage(tmp_path, "train", options, given)
+    alone = train(tmp_path, made["prepare"])
+    assert digest(beside) == digest(alone)
+    assert beside.manifest.counts == alone.manifest.counts
+    everything = run_stage(tmp_path, "train", SMALL, given)
+    assert digest(everything) != digest(alone)
+
+
+def test_origins_choose_training_graphs(made, tmp_path):
+    given = {"generate": made["generate"]}
+    spliced = run_stage(tmp_path, "train", {**SMALL, "origins": ["g_whole"]}, given)
+    assert spliced.manifest.counts == {"graphs": 180}
+    with pytest.raises(StageError, match="no training graphs of origin g_inv"):
+        run_stage(tmp_path, "train", {**SMALL, "origins": ["g_inv"]}, given)
+
+
+def shuffled_labels(table):
+    """Permute the labels of all graphs that are not for training, and all truth about pieces."""
+    held = table.dense("graph", "split") != 0
+    order = np.arange(len(table))
+    order[held] = order[held][::-1]
+    y, label = table.dense("graph", "y")[order], table.dense("graph", "label")[order]
+    truth = table.dense("node", "node_truth")[::-1]
+    return table.with_columns(graph={"y": y, "label": label}, node={"node_truth": truth})
+
+
+def test_held_out_labels_and_truth_do_not_reach_the_weights(tmp_path):
+    plain = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    permuted = write_small_corpus(tmp_path, shuffled_labels, sizes=SIZES)
+    assert plain.manifest.digest != permuted.manifest.digest
+    assert digest(train(tmp_path, plain)) == digest(train(tmp_path, permuted))
+
+
+def test_only_splits_that_exist_are_scored(tmp_path):
+    some = {"train": 180, "id_val": 30}
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=some)
+    found = scores(train(tmp_path, corpus))
+    assert sorted(found) == ["id_val", "last"]
+    assert sorted(found["last"]) == ["epoch", "id_val"]
+
+
+def test_edges_with_features_are_read(tmp_path):
+    corpus = write_small_corpus(tmp_path, attributed, attributed_info(), SIZES)
+    options = {"backbone": "vgin", "epochs": 10, "env_balanced": True}
+    assert scores(train(tmp_path, corpus, **options))["last"]["id_val"] > 40
+
+
+def one_class(table):
+    held = table.dense("graph", "split") == 1
+    y, label = (np.array(table.dense("graph", name)) for name in ("y", "label"))
+    y[held], label[held] = np.eye(3)[0], 0
+    return table.with_columns(graph={"y": y, "label": label})
+
+
+def test_a_metric_without_meaning_is_refused_by_name_of_the_split(tmp_path):
+    info = msgspec.structs.replace(motif.corpus_info("motif-size"), metric="mcc")
+    corpus = write_small_corpus(tmp_path, one_class, info, SIZES)
+    with pytest.raises(StageError, match="mcc is undefined on `id_val` of motif-size: its 30"):
+        train(tmp_path, corpus)
+
+
+def without_labels(table):
+    y = np.full_like(table.dense("graph", "y"), np.nan)
+    label = np.full_like(table.dense("graph", "label"), -1)
+    return table.with_columns(graph={"y": y, "label": label})
+
+
+def unknown_environments(table):
+    return table.with_columns(graph={"env_id": np.full(len(table), -1, dtype=np.int32)})
+
+
+@pytest.mark.parametrize(
+    ("change", "sizes", "options", "message"),
+    [
+        (without_labels, SIZES, {}, "no training graph of motif-size has a label"),
+        (unchanged, {"id_val": 30}, {}, "motif-size has no `train` graphs"),
+        (unknown_environments, SIZES, {"learner": "vrex"}, "`vrex` compares environments, but"),
+        (unchanged, SIZES, {"learning_rate": 1e30}, "the loss is (nan|inf) in epoch 0, batch"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused(tmp_path, change, sizes, options, message):
+    corpus = write_small_corpus(tmp_path, change, sizes=sizes)
+    with pytest.raises(StageError, match=message):
+        train(tmp_path, corpus, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1; got 0"),
+        ({"batch_size": 1}, "batch_size must be at least 2; got 1"),
+        ({"dropout": 1.0}, "dropout must lie in \\[0, 1\\); got 1.0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be positive; got nan"),
+        ({"penalty": -1.0}, "penalty must not be negative; got -1.0"),
+        ({"origins": ("g_hole",)}, "no origin `g_hole`. Did you mean `g_whole`?"),
+        ({"augmented": False, "origins": ("source",)}, "leave `origins` out"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        resolve(TrainConfig(**options))
+
+
+def test_presets_say_what_was_published():
+    paper = TrainConfig.paper()
+    assert (paper.width, paper.dropout, paper.epochs, paper.batch_size) == (300, 0.5, 200, 32)
+    assert (paper.learning_rate, paper.schedule, paper.milestone) == (1e-3, "step", 150)
+    assert TrainConfig.quick().epochs < TrainConfig().epochs == 20
+
+
+def test_evaluation_repeats_the_scores_of_training(made):
+    found = evaluate(made["train"], Corpus(made["generate"]), "weights.safetensors")
+    chosen = scores(made["train"])["ood_val"]
+    assert found["splits"]["ood_test"] == {"graphs": 60, "score": chosen["ood_test"]}
+    for part in ("environments", "sizes"):
+        rows = [row for row in found[part] if row["split"] == "ood_test"]
+        assert sum(row["graphs"] for row in rows) == 60
+        mean = sum(row["score"] * row["graphs"] for row in rows) / 60
+        assert mean == pytest.approx(chosen["ood_test"], abs=1e-2)
+
+
+def test_sizes_are_cut_into_ranges_without_gap_or_overlap():
+    table = motif_split("train", 0, 60)
+    found = buckets(table)
+    inside = [((table.num_nodes >= a) & (table.num_nodes <= b)).sum() for a, b in found]
+    assert sum(inside) == 60
+    assert len(found) <= 4
+    assert buckets(table.slice(0, 0)) == []
+
+
+def test_a_model_is_not_evaluated_on_graphs_of_another_kind(made, tmp_path):
+    corpus = write_small_corpus(tmp_path, attributed, attributed_info(), SIZES)
+    message = "the model does not fit attributed \\(edge features: 0 learned, 2 in the corpus\\)"
+    with pytest.raises(StageError, match=message):
+        evaluate(made["train"], Corpus(corpus), "weights.safetensors")
+    with pytest.raises(ArtifactError, match=r"holds no `other\.safetensors`; it has"):
+        evaluate(made["train"], Corpus(made["generate"]), "other.safetensors")
+
+
+def gsx(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_the_command_line_trains_evaluates_and_tabulates(made, tmp_path):
+    store = ("--store", made["store"])
+    corpus = made["generate"].key
+    options = ("--preset", "quick", "--epochs", 1, "--width", 8, "--results", tmp_path)
+    results = [
+        gsx("train", corpus, *options, "--method", name, *extra, "--json", *store)
+        for name, extra in (("g-splice", ()), ("erm", ("--source-only",)))
+    ]
+    told = json.loads(results[1].stdout)
+    assert told["kind"] == "model"
+    assert told["counts"] == {"graphs": 360}
+    document = json.loads((tmp_path / "motif-size" / "erm-0.json").read_text())
+    assert document.keys() >= {
+        "dataset", "method", "seed", "metric", "ood_val", "ood_test", "id_test", "selection",
+        "preset", "epochs", "corpus_key", "model_key", "command", "commit", "seconds",
+    }  # fmt: skip
+    assert document["corpus_key"] == corpus
+    assert document["model_key"] == told["key"]
+    assert document["selection"] == "ood_val"
+    assert document["ood_test"] == told["selection"]["ood_val"]["ood_test"]
+    scored = json.loads(gsx("evaluate", told["key"], corpus, "--json", *store).stdout)
+    assert scored["splits"]["ood_test"]["score"] == document["ood_test"]
+    shown = gsx("evaluate", told["key"], corpus, "--selection", "last", *store).stdout
+    assert shown.startswith("weights of the last epoch\nSPLIT     WHICH")
+    table = gsx("table", tmp_path).stdout.splitlines()
+    assert table[0] == "| method | motif-size | motif-size published |"
+    assert [line.split(" | ")[0] for line in table[2:]] == ["| erm", "| g-splice"]
+
+
+def test_results_need_a_method(made, tmp_path):
+    with pytest.raises(UsageError, match="--results DIR and --method NAME together"):
+        gsx("train", made["prepare"].key, "--results", tmp_path, "--store", made["store"])
+
+
+def test_a_picture_of_curves_is_well_formed():
+    from xml.etree import ElementTree
+
+    curves = [{"epoch": 0, "loss": 1.0, "id_val": 50.0}, {"epoch": 1, "loss": 0.5, "id_val": 60.0}]
+    root = ElementTree.fromstring(curves_svg(curves, "accuracy", "a & b"))
+    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+    assert [line.get("points") for line in lines] == [
+        "56.0,248.0 476.0,28.0",
+        "532.0,28.0 952.0,248.0",
+    ]
