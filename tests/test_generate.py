@@ -462,6 +462,17 @@ def test_more_graphs_per_splice_than_there_are_is_refused(tmp_path):
         )
 
 
+def test_a_class_without_partners_is_refused():
+    from gsx.stages.datasets import motif
+    from gsx.stages.splicing.build import _require_classes
+
+    classes, everywhere = np.array([0, 1, 2]), np.array([0, 1, 2])
+    info = motif.corpus_info("motif-size")
+    _require_classes(classes, 2, everywhere, everywhere, info)
+    with pytest.raises(StageError, match="no training graph of class 2 of motif-size can be a"):
+        _require_classes(classes, 2, everywhere, np.array([0, 1, -1]), info)
+
+
 def test_graphs_that_are_not_connected_are_left_out_and_counted(tmp_path):
     corpus = corpus_without_edges(tmp_path)
     with pytest.raises(StageError, match=r"option 3: no training graph .* connected component"):

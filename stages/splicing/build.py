@@ -129,6 +129,8 @@ def make_splicer(
     lead_at = np.where(source.labelled, lead_at, -1)
     rest_at = np.where(source.labelled | (option == 2), rest_at, -1)
     _require_sources(config, option, lead_at, rest_at[0], info)
+    if config.partners == "same-class" and option != 1:
+        _require_classes(source.classes, option, lead_at, rest_at[0], info)
     low, high = config.f
     return Splicer(
         rules=SpliceRules(
@@ -292,6 +294,18 @@ def _require_sources(
         raise StageError(
             f"option {option}: f of {config.f[1]} needs as many different graphs; {info.name} has "
             f"{others} to splice. Lower f, or use `partners = same-piece`."
+        )
+
+
+def _require_classes(
+    classes: Ints, option: Option, lead: Ints, rest: Ints, info: CorpusInfo
+) -> None:
+    """Refuse leads that have no partner of their class."""
+    alone = np.setdiff1d(classes[lead >= 0], classes[rest >= 0])
+    if len(alone):
+        raise StageError(
+            f"option {option}: no training graph of class {int(alone[0])} of {info.name} can be a "
+            "partner. Use `partners = any`."
         )
 
 
