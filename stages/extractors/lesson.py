@@ -108,7 +108,7 @@ def lesson_of(
     structure = sort_edges(GraphTable(table.node_ptr, table.edge_ptr, node=node, edge=edge))
     return Lesson(
         graphs=structure,
-        y=table.dense("graph", "y"),
+        y=table.dense("graph", "y").copy(),  # a mapped file is read-only, which torch warns about
         env=table.dense("graph", "env_id").astype(np.int64),
         task=info.task,
         kinds=codings.node.width,
