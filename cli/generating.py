@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gsx.errors import UsageError
+from gsx.errors import ArtifactError, UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stages import stage_named
@@ -39,7 +40,7 @@ def generating_plan(
     else:
         if given["num_graphs"] is not None:
             raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
-        artifacts["prepare"] = place.resolve(source, kind="corpus")
+        artifacts["prepare"] = _corpus(place, source)
     wanted = _config("generate", _generate_options(given))
     needed = _stages_needed(wanted)
     for stage, option, kind in (
@@ -61,6 +62,19 @@ def generating_plan(
         given_now = {role: artifacts[name] for role, name in roles.items() if name in artifacts}
         preflight(wanted, given_now)
     return make_plan(Recipe("generate", configs)), artifacts
+
+
+def _corpus(place: Store, source: str) -> Artifact:
+    """Find a corpus; a word that looks like a dataset gets a guess."""
+    try:
+        return place.resolve(source, kind="corpus")
+    except ArtifactError as error:
+        names = [name for family in FAMILIES for name in (*family.names, *family.aliases)]
+        guess = difflib.get_close_matches(source, names, n=1)
+        if not guess:
+            raise
+        message = f"no dataset and no corpus `{source}`. Did you mean `{guess[0]}`?"
+        raise UsageError(message) from error
 
 
 def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:

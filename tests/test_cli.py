@@ -285,3 +285,11 @@ def test_molecules_are_prepared_from_the_folder_that_the_environment_names(tmp_p
         "Error (in gsx prepare): hiv-size is made from hiv/HIV.csv.gz or hiv/HIV.csv, and no "
         "folder of raw files is named.\n"
     )
+
+
+def test_a_misspelt_dataset_gets_a_guess_from_generate(tmp_path):
+    result = gsx("generate", "motif-sise", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == (
+        "Error: no dataset and no corpus `motif-sise`. Did you mean `motif-size`?\n"
+    )
