@@ -95,7 +95,8 @@ def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
 
 def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
     names = (
-        "ratio", "count", "partners", "fragments", "attach", "bridge_count", "seed", "shard_graphs"
+        "ratio", "count", "partners", "fragments", "grow", "chords", "ports", "attach",
+        "bridge_count", "seed", "shard_graphs",
     )  # fmt: skip
     options = _some(given, *names)
     if given["code"] is not None:

@@ -167,6 +167,10 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     help="Which graphs meet in a splice.  [default: any]",
 )
 @click.option("--balanced", is_flag=True, help="Every class leads as many new graphs.")
+@click.option(
+    "--grow", type=float, help="Grow surroundings to so many largest graphs.  [default: 0, off]"
+)
+@click.option("--chords", type=float, help="Random edges added per edge.  [default: 0]")
 @click.option("--fragments", type=int, help="Cuts of surroundings to splice too.  [default: 0]")
 @click.option(
     "--attach",
@@ -177,6 +181,11 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     "--bridges",
     type=click.Choice(["vae", "diffusion", "random", "none"]),
     help="How components are joined.  [default: vae]",
+)
+@click.option(
+    "--ports",
+    type=click.Choice(["any", "own"]),
+    help="Where pieces take bridges: anywhere, or where they had them.  [default: any]",
 )
 @click.option(
     "--bridge-count",

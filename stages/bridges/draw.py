@@ -21,6 +21,9 @@ BLOCK_PAIRS = 262_144
 BLOCK_ATTACHMENTS = 512
 """Pairs and attachments the decoder looks at together: what stays inside a processor's cache."""
 
+LARGEST_LOGIT = 30.0
+"""Bound of logits before they become odds."""
+
 CountRule = Literal["expected", "sampled"]
 PairRule = Literal["learned", "random"]
 
@@ -238,7 +241,7 @@ def _draw_run(
     if pairs == "random":
         odds = np.ones(int(ptr[-1]), dtype=np.float32)
     elif run.model.shape.model == "vae":
-        odds = np.exp(np.clip(run.logits(), -30, 30))
+        odds = np.exp(np.clip(run.logits(), -LARGEST_LOGIT, LARGEST_LOGIT))
     else:
         odds = _denoised(run, stream)
     if counts == "sampled" or pairs == "random":
@@ -272,12 +275,34 @@ def _denoised(run: _Run, stream: np.random.Generator) -> Array:
         degree = np.bincount(ends, minlength=len(run.terms[1])).astype(np.float32)
         around = (torch.from_numpy(degree[left]), torch.from_numpy(degree[right]))
         seen = noise_terms(torch.from_numpy(bits), level, *around)
-        odds = run.model.decoder.denoised(plain, seen).clamp(-30, 30).exp().numpy()
+        odds = (
+            run.model.decoder.denoised(plain, seen)
+            .clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+            .exp()
+            .numpy()
+        )
         if step > 1:
             true = torch.from_numpy(odds / (1 + odds))
             one = earlier(torch.from_numpy(bits), true, torch.from_numpy(rates), step)
             bits = (stream.random(size, dtype=np.float32) < one.numpy()).astype(np.float32)
     return odds
+
+
+def pair_odds(model: BridgeModel, latent: Array, left: Ints, right: Ints) -> Floats:
+    """Return the odds of a bridge for each pair of nodes, ``[P]``."""
+    with torch.no_grad():
+        terms = model.decoder.node_terms(torch.from_numpy(latent).to(model.device))
+        ends = (torch.from_numpy(left), torch.from_numpy(right))
+        logits = model.decoder.pair_logits(terms, *ends).clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+    return np.exp(logits.cpu().numpy().astype(np.float64))
+
+
+def draw_heads(
+    model: BridgeModel, latent: Array, left: Ints, right: Ints, stream: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Draw the attribute and the bridge node of every pair, as rows of what the model knows."""
+    with torch.no_grad():
+        return _heads(model, torch.from_numpy(latent).to(model.device), left, right, stream)
 
 
 def _heads(
