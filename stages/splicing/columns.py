@@ -12,7 +12,7 @@ from gsx.table import GraphTable, Values
 COPY = "copy"
 """Node column of grown pieces: 0 in P1, the number of the copy in P2; dropped before writing."""
 JOINT = "joint"
-"""Edge column of grown pieces: 1 for edges that join copies; dropped before writing."""
+"""Edge column of grown pieces: 1 for edges between P1 and copies; dropped before writing."""
 
 
 def bridge_columns(

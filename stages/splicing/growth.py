@@ -240,7 +240,7 @@ def _assemble(
         )
         for name in bridge
     }
-    edge[JOINT][: len(again)] = turn > 0
+    edge[JOINT][:] = 1
     grown, _, _ = add_edges(
         joined,
         np.concatenate([halves.piece[again], owner[again_link]]),
