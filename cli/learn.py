@@ -31,7 +31,9 @@ RULES = {
     type=click.Choice(["erm", "vrex", "irm", "groupdro", "coral", "dann"]),
     help="What is made small.  [default: erm]",
 )
-@click.option("--penalty", type=float, help="Weight of the learner's penalty.  [default: 1]")
+@click.option(
+    "--penalty", type=float, help="Weight of the learner's penalty.  [default: 1; groupdro 0.01]"
+)
 @click.option(
     "--preset",
     type=click.Choice(["quick", "default", "paper"]),

@@ -34,6 +34,8 @@ WEIGHTS = {
 }
 """File of the weights each rule selects."""
 SHAPE = "model.json"
+PENALTIES = {"groupdro": 0.01}
+"""Penalties of learners that are not 1 when left out."""
 
 
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,9 +45,10 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which step of a recipe makes the corpus."""
     learner: Literal["erm", "vrex", "irm", "groupdro", "coral", "dann"] = "erm"
     """What is made small: the mean loss, or also how much environments differ."""
-    penalty: float = 1.0
+    penalty: float | None = None
     """Gamma of the paper: what differences between environments cost; ``erm`` has none.
-    Of ``groupdro``, how fast weights move to the worst environment."""
+    Of ``groupdro``, how fast weights move to the worst environment. 1 when left out, of
+    ``groupdro`` 0.01 as published."""
     backbone: Literal["gin", "vgin"] = "gin"
     """The network; ``vgin`` has a virtual node."""
     width: int = 64
@@ -90,7 +93,7 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
-    """Refuse what cannot work."""
+    """Refuse what cannot work, and fill in the penalty."""
     for name in ("width", "layers", "epochs", "milestone"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
@@ -101,13 +104,14 @@ def resolve(config: TrainConfig) -> TrainConfig:
             raise UsageError(f"{name} must lie in [0, 1); got {getattr(config, name)}")
     if not 0 < config.learning_rate < float("inf"):
         raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
-    if not 0 <= config.penalty < float("inf"):
-        raise UsageError(f"penalty must not be negative; got {config.penalty}")
+    penalty = PENALTIES.get(config.learner, 1.0) if config.penalty is None else config.penalty
+    if not 0 <= penalty < float("inf"):
+        raise UsageError(f"penalty must not be negative; got {penalty}")
     if config.origins is not None:
         _check_origins(config.origins)
         if not config.augmented:
             raise UsageError("augmented = false uses source graphs alone; leave `origins` out")
-    return config
+    return msgspec.structs.replace(config, penalty=penalty)
 
 
 def _check_origins(origins: tuple[str, ...]) -> None:

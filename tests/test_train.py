@@ -245,6 +245,12 @@ def test_impossible_options_are_refused(options, message):
         resolve(TrainConfig(**options))
 
 
+@pytest.mark.parametrize(("learner", "penalty"), [("erm", 1.0), ("vrex", 1.0), ("groupdro", 0.01)])
+def test_a_penalty_left_out_is_filled_in(learner, penalty):
+    assert resolve(TrainConfig(learner=learner)).penalty == penalty
+    assert resolve(TrainConfig(learner=learner, penalty=7.0)).penalty == 7.0
+
+
 def test_presets_say_what_was_published():
     paper = TrainConfig.paper()
     assert (paper.width, paper.dropout, paper.epochs, paper.batch_size) == (300, 0.5, 200, 32)

@@ -20,7 +20,7 @@ from gsx.stages.learners.dann import DANN
 from gsx.stages.learners.erm import ERM
 from gsx.stages.learners.groupdro import GroupDRO
 from gsx.stages.learners.irm import IRM
-from gsx.stages.learners.told import Told
+from gsx.stages.learners.told import Told, label_counts
 from gsx.stages.learners.vrex import VREx
 from gsx.stages.learning import checkpoint
 from gsx.stages.learning.metrics import better, score
@@ -73,16 +73,17 @@ class Fitted:
 def learner_of(config: TrainConfig, envs: int, device: torch.device) -> nn.Module:
     """Return the learner a config names."""
     net: nn.Module
+    penalty = 1.0 if config.penalty is None else config.penalty
     if config.learner == "vrex":
-        net = VREx(config.penalty)
+        net = VREx(penalty)
     elif config.learner == "irm":
-        net = IRM(config.penalty)
+        net = IRM(penalty)
     elif config.learner == "groupdro":
-        net = GroupDRO(config.penalty, envs)
+        net = GroupDRO(penalty, envs)
     elif config.learner == "coral":
-        net = Coral(config.penalty)
+        net = Coral(penalty)
     elif config.learner == "dann":
-        net = DANN(config.penalty, envs, config.width)
+        net = DANN(penalty, envs, config.width)
     else:
         net = ERM()
     return initialize(net, torch_stream(config.seed, "train", "learner")).to(device)
@@ -187,6 +188,7 @@ class Steps:
         self.config, self.net, self.learner, self.averaged = config, net, learner, averaged
         self.train, self.lesson, self.device = train, lesson, device
         self.y = torch.from_numpy(np.array(train.dense("graph", "y"))).to(device)
+        self.labels = None if lesson.task == "classification" else label_counts(self.y)
         self.env = torch.from_numpy(lesson.env).to(device)
         self.share = None
         if config.env_balanced:
@@ -240,6 +242,7 @@ class Steps:
             y=y,
             task=self.lesson.task,
             progress=step / (self.steps * self.config.epochs),
+            labels=None if self.labels is None else self.labels[chosen],
         )
         value: Tensor = self.learner(told)
         return value
