@@ -49,6 +49,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/splice.py
 	$(BIN)/python bench/train.py
+	$(BIN)/python bench/precision.py
 
 extract-results: setup ## Measure the extractors on Motif; writes results/extract/*.json (an hour)
 	$(BIN)/python results/extract.py

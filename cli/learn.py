@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.make import run_stage
-from gsx.cli.options import Making, json_option, making_options, store_option
+from gsx.cli.options import Making, device_option, json_option, making_options, store_option
 from gsx.cli.output import built_object, print_json, say, table
 
 if TYPE_CHECKING:
+    from gsx.stages.nets.device import Device
     from gsx.storage.publish import Built
 
 RULES = {
@@ -57,6 +58,14 @@ RULES = {
 @click.option("--source-only", is_flag=True, help="Leave augmented graphs out: the baseline.")
 @click.option("--origin", "origins", multiple=True, help="Use graphs of this origin; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option(
+    "--precision",
+    type=click.Choice(["full", "bf16", "auto"]),
+    default="full",
+    show_default=True,
+    help="bf16 multiplies in 16 bits; `auto` does so on GPUs that can, never on a CPU.",
+)
+@device_option
 @click.option("--results", metavar="DIR", type=click.Path(), help="Also write a result file here.")
 @click.option("--method", metavar="NAME", help="Name of the method in the result file.")
 @making_options
@@ -106,14 +115,22 @@ def train(
     type=click.Choice(list(RULES)),
     help="Whose weights to take: best by a split, or last.  [default: the first there is]",
 )
+@device_option
 @store_option
 @json_option
 def evaluate(
-    model: str, corpus: str, *, selection: str | None, store: str | None, as_json: bool
+    model: str,
+    corpus: str,
+    *,
+    selection: str | None,
+    device: Device,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Score MODEL on CORPUS: every split, every environment, every range of sizes."""
     from gsx.stages.learning.evaluate import evaluate as scores_of
     from gsx.stages.nets.descent import one_thread
+    from gsx.stages.nets.device import device_named
     from gsx.stages.train import WEIGHTS
     from gsx.storage.corpus import Corpus
     from gsx.storage.store import Store
@@ -122,7 +139,7 @@ def evaluate(
     artifact, graphs = place.resolve(model, kind="model"), place.resolve(corpus, kind="corpus")
     rule = selection or next((r for r in RULES if WEIGHTS[r] in artifact.manifest.files), "last")
     with one_thread():
-        found = scores_of(artifact, Corpus(graphs), WEIGHTS[rule])
+        found = scores_of(artifact, Corpus(graphs), WEIGHTS[rule], device_named(device))
     if as_json:
         keys = {"model_key": artifact.key, "corpus_key": graphs.key, "selection": rule}
         print_json({**keys, **found})
@@ -211,6 +228,7 @@ def _train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> di
     }
     options: dict[str, Any] = msgspec.to_builtins(presets[preset]())
     options["backbone"] = "vgin" if molecules else "gin"
+    given = {**given, "precision": _precision(given["precision"], given["device"])}
     flags = {"source_only": "augmented", "env_balanced": "env_balanced"}
     for name, value in given.items():
         if name == "origins":
@@ -220,6 +238,15 @@ def _train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> di
         elif value is not None:
             options[name] = value
     return options
+
+
+def _precision(precision: str, device: Any) -> str:  # noqa: ANN401
+    """Return the precision to train with; ``auto`` is settled here, for the key says which."""
+    if precision != "auto":
+        return precision
+    from gsx.stages.nets.device import device_named, fitting_precision
+
+    return fitting_precision(device_named(device))
 
 
 def _scores(built: Built) -> dict[str, Any]:

@@ -72,6 +72,10 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Decay of the running mean of weights that is scored and kept; 0 keeps the weights."""
     seed: int = 0
     """Root of the random streams that initialize, shuffle and drop."""
+    precision: Literal["full", "bf16"] = "full"
+    """What dense matrices are multiplied in during training; scores are always taken in full."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; ``auto`` takes a GPU where there is one."""
 
     @classmethod
     def quick(cls) -> TrainConfig:
@@ -140,8 +144,6 @@ def run(
 def _run(
     config: TrainConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
-    import torch
-
     from gsx.stages.learning.chart import curves_svg
     from gsx.stages.learning.fit import Lesson, fit
     from gsx.stages.learning.lesson import (
@@ -151,7 +153,9 @@ def _run(
         read_train,
         shape_of,
     )
+    from gsx.stages.nets.device import device_named
 
+    device = device_named(config.device)
     (artifact,) = inputs.values()
     corpus = Corpus(artifact)
     info = corpus.info
@@ -167,7 +171,6 @@ def _run(
         held_out=read_held_out(corpus),
     )
     shape = shape_of(info, config.backbone, config.width, config.layers)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     graphs, total = len(train), len(train) * config.epochs
 
     def seen(epochs: int) -> None:
@@ -185,7 +188,8 @@ def _run(
     draft.write_bytes("scores.json", readable_json(scores))
     return Outcome(
         counts={"graphs": graphs},
-        summary={"name": info.name, "device": device.type, "quality": scores},
+        summary={"name": info.name, "quality": scores},
+        device=device.type,
     )
 
 
@@ -217,6 +221,8 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"train": config.seed},
+    places=("device",),
+    later={"precision": "full"},
     sources=(
         "gsx.stages.train",
         "gsx.stages.kernels.folding",
@@ -234,6 +240,7 @@ STAGE = Stage(
         "gsx.stages.learning.metrics",
         "gsx.stages.nets.backbones",
         "gsx.stages.nets.descent",
+        "gsx.stages.nets.device",
         "gsx.stages.nets.gin",
         "gsx.stages.nets.labels",
     ),

@@ -5,6 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from gsx.cli.main import cli
@@ -18,6 +19,7 @@ from gsx.storage.corpus import Corpus
 from tests.conftest import motif_split
 from tests.made import attributed, attributed_info, run_recipe, run_stage, write_small_corpus
 
+CPU = torch.device("cpu")
 SIZES = {"train": 180, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_test": 30}
 SMALL = {"width": 16, "epochs": 2, "batch_size": 32}
 RECIPE = """
@@ -259,7 +261,7 @@ def test_presets_say_what_was_published():
 
 
 def test_evaluation_repeats_the_scores_of_training(made):
-    found = evaluate(made["train"], Corpus(made["generate"]), "weights.safetensors")
+    found = evaluate(made["train"], Corpus(made["generate"]), "weights.safetensors", CPU)
     chosen = scores(made["train"])["ood_val"]
     assert found["splits"]["ood_test"] == {"graphs": 60, "score": chosen["ood_test"]}
     for part in ("environments", "sizes"):
@@ -282,9 +284,9 @@ def test_a_model_is_not_evaluated_on_graphs_of_another_kind(made, tmp_path):
     corpus = write_small_corpus(tmp_path, attributed, attributed_info(), SIZES)
     message = "the model does not fit attributed \\(edge features: 0 learned, 2 in the corpus\\)"
     with pytest.raises(StageError, match=message):
-        evaluate(made["train"], Corpus(corpus), "weights.safetensors")
+        evaluate(made["train"], Corpus(corpus), "weights.safetensors", CPU)
     with pytest.raises(ArtifactError, match=r"holds no `other\.safetensors`; it has"):
-        evaluate(made["train"], Corpus(made["generate"]), "other.safetensors")
+        evaluate(made["train"], Corpus(made["generate"]), "other.safetensors", CPU)
 
 
 def gsx(*words):

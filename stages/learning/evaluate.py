@@ -53,11 +53,10 @@ def load(model: Artifact, weights: str, device: torch.device) -> tuple[Descripti
     return description, net.to(device)
 
 
-def evaluate(model: Artifact, corpus: Corpus, weights: str) -> dict[str, Any]:
+def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device) -> dict[str, Any]:
     """Return the scores of a model on all splits of a corpus, with what they are made of."""
     info = corpus.info
     check_corpus(info)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     description, net = load(model, weights, device)
     check_fits(description, corpus)
     names = {environment.id: environment.name for environment in info.environments}

@@ -26,6 +26,7 @@ from gsx.stages.learning import checkpoint
 from gsx.stages.learning.metrics import better, score
 from gsx.stages.nets.backbones import Backbone, BackboneShape, GraphBatch, batch_of
 from gsx.stages.nets.descent import epoch_batches, torch_stream
+from gsx.stages.nets.device import computing
 from gsx.stages.nets.gin import initialize
 from gsx.stages.nets.inputs import parts_of
 from gsx.stages.nets.labels import row_loss
@@ -231,7 +232,8 @@ class Steps:
         return round(total / seen, 6)
 
     def _loss(self, rows: Ints, batch: GraphBatch, step: int) -> Tensor:
-        features, logits = self.net(batch)
+        with computing(self.device, self.config.precision):
+            features, logits = (values.float() for values in self.net(batch))
         chosen = torch.from_numpy(rows).to(self.device)
         y = self.y[chosen]
         told = Told(
