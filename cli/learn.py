@@ -1,4 +1,4 @@
-"""Commands that train and compare classifiers: train, evaluate, table."""
+"""The command that trains classifiers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.make import run_stage
-from gsx.cli.options import Making, device_option, json_option, making_options, store_option
-from gsx.cli.output import built_object, print_json, say, table
+from gsx.cli.options import Making, device_option, making_options
+from gsx.cli.output import RULES, built_object, print_json, score_text, table
 
 if TYPE_CHECKING:
-    from gsx.stages.nets.device import Device
     from gsx.storage.publish import Built
-
-RULES = {
-    "ood_val": "best epoch by ood_val",
-    "id_val": "best epoch by id_val",
-    "last": "last epoch",
-}
 
 
 @click.command(short_help="Train a classifier on a corpus.")
@@ -107,108 +100,6 @@ def train(
             click.echo(f"written: {document['result']}")
 
 
-@click.command(short_help="Score a trained classifier on a corpus.")
-@click.argument("model")
-@click.argument("corpus")
-@click.option(
-    "--selection",
-    type=click.Choice(list(RULES)),
-    help="Whose weights to take: best by a split, or last.  [default: the first there is]",
-)
-@device_option
-@store_option
-@json_option
-def evaluate(
-    model: str,
-    corpus: str,
-    *,
-    selection: str | None,
-    device: Device,
-    store: str | None,
-    as_json: bool,
-) -> None:
-    """Score MODEL on CORPUS: every split, every environment, every range of sizes."""
-    from gsx.stages.learning.evaluate import evaluate as scores_of
-    from gsx.stages.nets.descent import one_thread
-    from gsx.stages.nets.device import device_named
-    from gsx.stages.train import WEIGHTS
-    from gsx.storage.corpus import Corpus
-    from gsx.storage.store import Store
-
-    place = Store.at(store)
-    artifact, graphs = place.resolve(model, kind="model"), place.resolve(corpus, kind="corpus")
-    rule = selection or next((r for r in RULES if WEIGHTS[r] in artifact.manifest.files), "last")
-    with one_thread():
-        found = scores_of(artifact, Corpus(graphs), WEIGHTS[rule], device_named(device))
-    if as_json:
-        keys = {"model_key": artifact.key, "corpus_key": graphs.key, "selection": rule}
-        print_json({**keys, **found})
-        return
-    metric = found["metric"].upper()
-    click.echo(f"weights of the {RULES[rule]}")
-    rows: list[tuple[object, ...]] = [
-        (split, "all", row["graphs"], _number(row["score"]))
-        for split, row in found["splits"].items()
-    ]
-    rows += [
-        (row["split"], f"environment {row['name']}", row["graphs"], _number(row["score"]))
-        for row in found["environments"]
-    ]
-    rows += [
-        (
-            row["split"],
-            f"{row['min_nodes']}-{row['max_nodes']} nodes",
-            row["graphs"],
-            _number(row["score"]),
-        )
-        for row in found["sizes"]
-    ]
-    click.echo(table(rows, ("SPLIT", "WHICH", "GRAPHS", metric)))
-
-
-@click.command("table", short_help="Compare training runs: methods by datasets.")
-@click.argument("results", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["markdown", "csv", "latex", "json"]),
-    default="markdown",
-    show_default=True,
-    help="How the table is written.",
-)
-@click.option(
-    "--published",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Published numbers to set beside ours.  [default: RESULTS/published.csv, if there]",
-)
-@json_option
-def tabulate(*, results: Path, form: str, published: Path | None, as_json: bool) -> None:
-    """Compare the training runs in RESULTS: OOD test scores, mean ± std (seeds).
-
-    The epoch of each run was chosen by OOD validation.
-    """
-    import dataclasses
-
-    from gsx.cli import tables
-
-    runs, others = tables.read_results(results)
-    if published is None and (results / "published.csv").is_file():
-        published = results / "published.csv"
-    known = tables.read_published(published) if published else {}
-    cells = tables.summarize(runs, known)
-    if others:
-        say(f"{others} JSON files in {results} are not results of `gsx train`; left out")
-    if as_json or form == "json":
-        print_json({"cells": [dataclasses.asdict(cell) for cell in cells]})
-        return
-    formats = {
-        "markdown": tables.markdown,
-        "latex": tables.latex,
-        "csv": tables.comma_separated,
-    }
-    click.echo(formats[form](cells))
-
-
 def _columns(artifact: Any) -> set[str]:  # noqa: ANN401
     from gsx.storage.corpus import Corpus
 
@@ -257,16 +148,12 @@ def _scores(built: Built) -> dict[str, Any]:
 def _scores_text(scores: dict[str, Any]) -> str:
     splits = ("id_val", "id_test", "ood_val", "ood_test")
     rows = [
-        (what, found["epoch"], *(_number(found.get(split)) for split in splits))
+        (what, found["epoch"], *(score_text(found.get(split)) for split in splits))
         for rule, what in RULES.items()
         if (found := scores["selection"].get(rule)) is not None
     ]
     headers = (f"{scores['metric'].upper()} AT", "EPOCH", *(split.upper() for split in splits))
     return table(rows, headers)
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"
 
 
 def _write_result(folder: Path, method: str, preset: str, built: Built) -> Path:
