@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from gsx.storage.publish import Built
 
 
+PRESETS = ("quick", "default", "paper")
+
+
 @click.command(short_help="Train a classifier on a corpus.")
 @click.argument("corpus")
 @click.option(
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--preset",
-    type=click.Choice(["quick", "default", "paper"]),
+    type=click.Choice(list(PRESETS)),
     default="default",
     show_default=True,
     help="Width, epochs, learning rate and dropout; `paper` is for GPUs.",
@@ -82,7 +85,7 @@ def train(
         raise UsageError("give --results DIR and --method NAME together")
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
     source = "generate" if artifact.manifest.stage == "generate" else "prepare"
-    options = _train_options(preset, given, molecules="smiles" in _columns(artifact))
+    options = train_options(preset, given, molecules="smiles" in _columns(artifact))
     built = run_stage(
         "train", {**options, "source": source}, {source: artifact}, making, announce=False
     )
@@ -106,17 +109,13 @@ def _columns(artifact: Any) -> set[str]:  # noqa: ANN401
     return {column.name for column in Corpus(artifact).info.columns}
 
 
-def _train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> dict[str, Any]:
+def train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> dict[str, Any]:
     """Return the preset with what the command line says on top."""
     import msgspec
 
     from gsx.stages.train import TrainConfig
 
-    presets = {
-        "quick": TrainConfig.quick,
-        "default": TrainConfig,
-        "paper": TrainConfig.paper,
-    }
+    presets = dict(zip(PRESETS, (TrainConfig.quick, TrainConfig, TrainConfig.paper), strict=True))
     options: dict[str, Any] = msgspec.to_builtins(presets[preset]())
     options["backbone"] = "vgin" if molecules else "gin"
     given = {**given, "precision": _precision(given["precision"], given["device"])}

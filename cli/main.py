@@ -8,6 +8,7 @@ import click
 
 from gsx import __version__
 from gsx.cli import care, compare, learn, look, make
+from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
 from gsx.errors import GsxError
 
@@ -26,6 +27,7 @@ for _command in (
     learn.train,
     compare.evaluate,
     compare.tabulate,
+    tuning.tune,
     make.export,
     make.run,
     look.datasets,
