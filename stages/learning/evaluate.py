@@ -13,10 +13,10 @@ import torch
 from gsx.columns import SPLITS
 from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array
-from gsx.stages.learning.fit import laid_out, logits_of
 from gsx.stages.learning.intervals import bootstrap, t_interval
 from gsx.stages.learning.lesson import check_corpus, read_split, shape_of
 from gsx.stages.learning.metrics import DIGITS, score, why_undefined
+from gsx.stages.learning.scoring import laid_out, logits_of
 from gsx.stages.nets.backbones import Backbone, BackboneShape
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Artifact
