@@ -22,7 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PIP) -e '.[dev]'
 	@touch $@
 
-demo: setup ## Build a real OOD corpus in ./artifacts, look at it, read it with plain pyarrow
+demo: setup ## Build a real OOD corpus in ./artifacts, look at it, read it, learn from it (minutes)
 	@GSX_STORE=$(or $(GSX_STORE),artifacts) $(BIN)/python examples/demo.py
 
 test: setup static ## Everything CI runs: format, lint, types, import contracts, all tests
