@@ -63,14 +63,17 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna, self._space, self._seed = optuna, space, seed
         self._larger = larger_is_better
+        there = path.is_file() and path.stat().st_size > 0
         try:
-            self._study = optuna.create_study(
-                study_name=NAME,
-                storage=optuna.storages.JournalStorage(JournalFileBackend(str(path))),
-                direction="maximize" if larger_is_better else "minimize",
-                load_if_exists=True,
-            )
-            self._study.get_trials(deepcopy=False)
+            storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+            if there:
+                self._study = optuna.load_study(study_name=NAME, storage=storage)
+            else:
+                self._study = optuna.create_study(
+                    study_name=NAME,
+                    storage=storage,
+                    direction="maximize" if larger_is_better else "minimize",
+                )
         except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise StoreError(
                 f"{path} is no study that Optuna {optuna.__version__} can read ({error}). Move it "

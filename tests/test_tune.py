@@ -1,6 +1,7 @@
 """Tuning picks by OOD validation, goes on where it stopped, and sees no test score."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -152,9 +153,16 @@ def test_the_mean_over_seeds_decides(tmp_path, corpus, space):
 
 
 def test_a_person_is_shown_trials_and_the_best(tmp_path, corpus, space):
-    words = ("tune", corpus.key, "--space", space, "--epochs", 1, "--trials", 2)
+    space.write_text(SMALL.replace("[[2, 2], [3, 3]]", "[[2, 3]]").replace("[4, 8]", "[4]"))
+    words = ("tune", corpus.key, "--space", space, "--epochs", 1, "--trials", 9)
     result = gsx(*words, "--store", tmp_path / "store")
-    assert result.stderr.count("trial ") >= 2
+    assert [line[:10] for line in result.stderr.splitlines()] == [
+        "trial   0:",
+        "trial   1:",
+        "every choi",
+    ]
+    assert "every choice has been tried" in result.stderr
+    assert "options=001 bridges=none f=2..3" in result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["TRIAL", "OOD_VAL", "OPTIONS"]
     assert any(line.startswith("picked by ood_val: trial ") for line in lines)
@@ -167,8 +175,10 @@ def test_a_dry_run_says_what_would_be_tried(tmp_path, corpus, space):
     assert (told["choices"], told["done"], told["trials"]) == (CHOICES, 0, 20)
     assert told["values"]["generate.f"] == [[2, 2], [3, 3]]
     assert not (store / ".studies").exists()
-    tune(store, corpus.key, space, "--trials", 1)
+    made = json.loads(tune(store, corpus.key, space, "--trials", 1).stdout)
+    journal = Path(made["study"]).read_bytes()
     assert json.loads(tune(store, corpus.key, space, "--dry-run").stdout)["done"] == 1
+    assert Path(made["study"]).read_bytes() == journal
     shown = gsx("tune", "motif-size", "--num-graphs", 300, "--dry-run", "--store", store).stdout
     assert "study: named once the source corpus is prepared" in shown
 
@@ -287,6 +297,12 @@ def test_a_damaged_study_is_said(tmp_path):
     path.write_text("no journal\n[]\n")
     with pytest.raises(StoreError, match=r"a\.journal is no study that Optuna .* Move it away"):
         Study(path, Space(PAPER), seed=0, larger_is_better=True)
+
+
+def test_without_optuna_it_is_said_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(UsageError, match=r"tuning needs Optuna .*pip install 'gsx\[pipeline\]'"):
+        Study(tmp_path / "a.journal", Space(PAPER), seed=0, larger_is_better=True)
 
 
 def test_two_do_not_tune_one_study_at_once(tmp_path):
