@@ -40,7 +40,7 @@ def generating_plan(
     else:
         if given["num_graphs"] is not None:
             raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
-        artifacts["prepare"] = _corpus(place, source)
+        artifacts["prepare"] = corpus_named(place, source)
     wanted = _config("generate", _generate_options(given))
     needed = _stages_needed(wanted)
     for stage, option, kind in (
@@ -64,7 +64,7 @@ def generating_plan(
     return make_plan(Recipe("generate", configs)), artifacts
 
 
-def _corpus(place: Store, source: str) -> Artifact:
+def corpus_named(place: Store, source: str) -> Artifact:
     """Find a corpus; a word that looks like a dataset gets a guess."""
     try:
         return place.resolve(source, kind="corpus")

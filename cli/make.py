@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.options import Making, making_options, out_option, raw_option
+from gsx.cli.options import Making, device_option, making_options, out_option, raw_option
 from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def pretrain() -> None:
 @click.option(
     "--largest-piece", type=int, default=12, show_default=True, help="Nodes at which growth ends."
 )
+@device_option
 @making_options
 def extract(
     corpus: str,
@@ -107,6 +108,7 @@ def extract(
     node_epochs: int,
     set_epochs: int,
     largest_piece: int,
+    device: str,
     making: Making,
 ) -> None:
     """Learn which connected piece of every training graph of CORPUS carries its label."""
@@ -120,6 +122,7 @@ def extract(
         "node_epochs": node_epochs,
         "set_epochs": set_epochs,
         "largest_piece": largest_piece,
+        "device": device,
     }
     run_stage("extract", options, {"prepare": artifact}, making)
 
@@ -137,6 +140,7 @@ def extract(
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
 @click.option("--epochs", type=int, help="Passes over fresh cuts.  [default: 16]")
 @click.option("--width", type=int, default=64, show_default=True, help="Units of every layer.")
+@device_option
 @making_options
 def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Learn from cuts of the training graphs of CORPUS how two parts are joined."""

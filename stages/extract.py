@@ -58,6 +58,8 @@ class ExtractConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What keeping a whole graph costs, in nats; ``pair`` alone."""
     partners: int = 8
     """Pairs of partners whose scores are averaged; ``pair`` alone."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; ``auto`` takes a GPU where there is one."""
 
 
 def resolve(config: ExtractConfig) -> ExtractConfig:
@@ -83,16 +85,15 @@ def run(
 def _run(
     config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
-    import torch
-
     from gsx.stages.extractors.lesson import codings_of, lesson_of
     from gsx.stages.extractors.quality import truth_quality
+    from gsx.stages.nets.device import device_named
 
     corpus = Corpus(inputs["corpus"])
     train, held_out = _read(corpus)
     codings = codings_of(train)
     lesson, held = (lesson_of(table, corpus.info, codings) for table in (train, held_out))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = device_named(config.device)
 
     def seen(epochs: int, total: int) -> None:
         progress(epochs * len(lesson), total * len(lesson))
@@ -121,7 +122,8 @@ def _run(
     draft.write_bytes("history.json", readable_json(extraction.history))
     return Outcome(
         counts={"graphs": len(train)},
-        summary={"name": corpus.info.name, "device": device.type, "quality": quality},
+        summary={"name": corpus.info.name, "quality": quality},
+        device=device.type,
     )
 
 
@@ -225,6 +227,7 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"extract": config.seed},
+    places=("device",),
     sources=(
         "gsx.stages.extract",
         "gsx.stages.extractors.balance",
