@@ -34,6 +34,16 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
     show_default=True,
     help="How graphs are stored.",
 )
+@click.option(
+    "--envs",
+    metavar="K|WORD",
+    help="How many environments, or what one is.  [default: per dataset]",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["paper", "mid"]),
+    help="dd-size, nci1-size: leave middle sizes out, or validate on them.  [default: mid]",
+)
 @raw_option
 @out_option
 @making_options
@@ -46,6 +56,7 @@ def prepare(
     raw: str | None,
     out: str | None,
     making: Making,
+    **given: Any,  # noqa: ANN401
 ) -> None:
     """Prepare the source corpus of DATASET: graphs, labels, splits, environments.
 
@@ -61,6 +72,10 @@ def prepare(
         options["num_graphs"] = num_graphs
     if shard_graphs is not None:
         options["shard_graphs"] = shard_graphs
+    envs = given.pop("envs")
+    if envs is not None:
+        options["environments"] = int(envs) if envs.isdigit() else envs
+    options |= {name: value for name, value in given.items() if value is not None}
     run_stage("prepare", options, {}, making, out)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import hiv, motif
+from gsx.stages.datasets import hiv, motif, tu
 from gsx.stages.datasets.family import Family, Order
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
@@ -18,7 +20,7 @@ from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
 
-FAMILIES: tuple[Family, ...] = (motif.FAMILY, hiv.FAMILY)
+FAMILIES: tuple[Family, ...] = (motif.FAMILY, hiv.FAMILY, tu.FAMILY)
 
 
 class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +38,14 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """``parquet``, ``zarr`` or both."""
     raw: str | None = None
     """Folder of raw files; not part of the key."""
+    environments: int | str | UnsetType = UNSET
+    """How many environments to cut the training pool into, or what an environment is."""
+    protocol: Literal["paper", "mid"] | UnsetType = UNSET
+    """Whether what lies between training and testing sizes is left out or is ``ood_val``."""
+
+
+OPTIONS = ("environments", "protocol")
+"""Options that only some datasets have. Where a dataset has not, they are in no key."""
 
 
 def family_of(name: str) -> Family:
@@ -51,15 +61,25 @@ def resolve(config: PrepareConfig) -> PrepareConfig:
     """Fill in the published number of graphs; refuse a dataset or size that cannot be made."""
     aliases = {alias: name for family in FAMILIES for alias, name in family.aliases.items()}
     name = aliases.get(config.dataset, config.dataset)
-    num_graphs = family_of(name).size(name, config.num_graphs)
+    family = family_of(name)
+    num_graphs = family.size(name, config.num_graphs)
+    options = family.options(name, options_of(config))
     if config.shard_graphs < 1:
         raise UsageError(f"shard_graphs must be at least 1; got {config.shard_graphs}")
     if not config.formats or len(set(config.formats)) != len(config.formats):
         raise UsageError("formats must name `parquet`, `zarr` or both, each once")
     formats = tuple(sorted(config.formats))
-    config = msgspec.structs.replace(config, dataset=name, num_graphs=num_graphs, formats=formats)
+    config = msgspec.structs.replace(
+        config, dataset=name, num_graphs=num_graphs, formats=formats, **options
+    )
     raw_files(config)
     return config
+
+
+def options_of(config: PrepareConfig) -> dict[str, Any]:
+    """Return the options of a config that only some datasets have, where they are set."""
+    given = {name: getattr(config, name) for name in OPTIONS}
+    return {name: value for name, value in given.items() if value is not UNSET}
 
 
 def raw_files(config: PrepareConfig) -> dict[str, Path]:
@@ -91,6 +111,7 @@ def run(
         num_graphs=config.num_graphs,
         seed=config.seed,
         raw=raw_files(config),
+        options=options_of(config),
     )
     source = family_of(config.dataset).open(order)
     shards = plan_shards(source.split_sizes, config.shard_graphs)
