@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import hiv, motif, tu
+from gsx.stages.datasets import fsmotif, hiv, motif, tu
 from gsx.stages.datasets.family import Family, Order
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
@@ -20,7 +20,7 @@ from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
 
-FAMILIES: tuple[Family, ...] = (motif.FAMILY, hiv.FAMILY, tu.FAMILY)
+FAMILIES: tuple[Family, ...] = (motif.FAMILY, fsmotif.FAMILY, hiv.FAMILY, tu.FAMILY)
 
 
 class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
