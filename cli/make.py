@@ -44,6 +44,11 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
     type=click.Choice(["paper", "mid"]),
     help="dd-size, nci1-size: leave middle sizes out, or validate on them.  [default: mid]",
 )
+@click.option(
+    "--features",
+    type=click.Choice(["hashed", "minilm"]),
+    help="sst2-length, twitter-length: vectors of words.  [default: hashed]",
+)
 @raw_option
 @out_option
 @making_options

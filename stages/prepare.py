@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import fsmotif, hiv, motif, tu
+from gsx.stages.datasets import fsmotif, hiv, motif, text, tu
 from gsx.stages.datasets.family import Family, Order
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
@@ -20,7 +20,13 @@ from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
 
-FAMILIES: tuple[Family, ...] = (motif.FAMILY, fsmotif.FAMILY, hiv.FAMILY, tu.FAMILY)
+FAMILIES: tuple[Family, ...] = (
+    motif.FAMILY,
+    fsmotif.FAMILY,
+    hiv.FAMILY,
+    tu.FAMILY,
+    text.FAMILY,
+)
 
 
 class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,9 +48,11 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How many environments to cut the training pool into, or what an environment is."""
     protocol: Literal["paper", "mid"] | UnsetType = UNSET
     """Whether what lies between training and testing sizes is left out or is ``ood_val``."""
+    features: Literal["hashed", "minilm"] | UnsetType = UNSET
+    """How words become vectors."""
 
 
-OPTIONS = ("environments", "protocol")
+OPTIONS = ("environments", "features", "protocol")
 """Options that only some datasets have. Where a dataset has not, they are in no key."""
 
 
@@ -85,7 +93,8 @@ def options_of(config: PrepareConfig) -> dict[str, Any]:
 def raw_files(config: PrepareConfig) -> dict[str, Path]:
     """Return the raw files that a config needs, by name; say what to get if one is not there."""
     files = {}
-    for needed in family_of(config.dataset).card(config.dataset).raw:
+    family = family_of(config.dataset)
+    for needed in family.card(config.dataset).raw:
         found = None if config.raw is None else needed.find(Path(config.raw))
         if found is None:
             where = "no folder of raw files is named" if config.raw is None else (
@@ -98,7 +107,7 @@ def raw_files(config: PrepareConfig) -> dict[str, Path]:
             )
         name, path = found
         files[name] = path
-    return files
+    return {**files, **family.more_files(config.dataset, options_of(config))}
 
 
 def run(

@@ -117,6 +117,8 @@ class Family:
     """Resolve the number of graphs that was asked for, or refuse it."""
     options: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = no_options
     """Resolve the options that only some datasets have, or refuse them."""
+    more_files: Callable[[str, Mapping[str, Any]], dict[str, Path]] = lambda _name, _options: {}
+    """Return files that options ask for beside those of the card, by name."""
     open: Callable[[Order], Source]
     """Read or plan a dataset."""
     sources: tuple[str, ...]
