@@ -1,19 +1,59 @@
-"""Where the items of a raw file go: splits, environments, domains and the columns that say so."""
+"""Where the items of raw files go: splits, environments, domains and the columns that say so.
+
+Every dataset that is split by a domain comes through ``place``: those built in with the rule that
+was published for them, a user's own with the rule the user names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from gsx.columns import ORIGINS, SPLITS, Environment
+from gsx.errors import StageError
 from gsx.provenance import source_provenance
 from gsx.ragged import Array, Ints
+from gsx.stages.kernels.splits import (
+    ID_TEST,
+    ID_VAL,
+    TRAIN,
+    DomainSplit,
+    environments_of,
+    hold_out,
+    split_at_random,
+    split_by_domain,
+    split_by_quantile,
+)
 from gsx.table import GraphTable, Values
 
 Key = int | float | str
 """What items are sorted by."""
+RuleKind = Literal["domain-sorted", "quantile", "random", "column"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How items are split."""
+
+    kind: RuleKind = "domain-sorted"
+    """Sorted by domain without cutting one; at quantiles; at random; or as a column says."""
+    descending: bool = False
+    """Whether training has the highest domains, not the lowest."""
+    train: float
+    """Share of all items in the training pool."""
+    val: float
+    """Share of all items in ``ood_val``."""
+    held_out: float
+    """Share that goes from the pool to ``id_val``, and as much to ``id_test``."""
+    held_out_of: Literal["all", "pool"] = "all"
+    """What the share is of."""
+    id_test: bool = True
+    """Whether there is an ``id_test``."""
+    environments: int
+    """Parts that the pool is cut into, at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,13 +64,91 @@ class Domains:
     """What each domain stands for, in ascending order."""
     number: Ints
     """``[n]`` domain of every item, a place in ``keys``."""
+    word: str
+    """What the keys count or name: ``atoms``, ``tokens``, ``assay``, …"""
+    numbered: bool = False
+    """Whether keys are too long to be shown, so that numbers stand for them."""
+
+    def span(self, low: int, high: int) -> str:
+        """Name a range of domains."""
+        if self.numbered:
+            return f"{self.word} {low}..{high}"
+        return f"{self.word} {self.keys[low]}..{self.keys[high]}"
+
+    def texts(self) -> tuple[str, ...]:
+        """Return what each domain stands for, where that can be shown."""
+        return () if self.numbered else tuple(f"{key} {self.word}" for key in self.keys)
 
 
-def domains_of(keys: Sequence[Key]) -> Domains:
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Where items went."""
+
+    split: Ints
+    """``[n]`` code of the split."""
+    env_id: Ints
+    """``[n]`` environment of training and held-out items, -1 elsewhere."""
+    domains: Domains
+
+
+def domains_of(keys: Sequence[Key], word: str, *, numbered: bool = False) -> Domains:
     """Give every item the number of its key among the distinct keys in ascending order."""
     known = sorted(set(keys))
     rank = {key: number for number, key in enumerate(known)}
-    return Domains(known, np.array([rank[key] for key in keys], dtype=np.int64))
+    return Domains(known, np.array([rank[key] for key in keys], dtype=np.int64), word, numbered)
+
+
+def place(
+    domains: Domains,
+    rule: Rule,
+    generator: np.random.Generator,
+    *,
+    where: str,
+    given: Ints | None = None,
+) -> Placed:
+    """Split items by a rule; ``given`` is the split of each where a column says so."""
+    placed = _split(domains, rule, generator, where, given)
+    split = placed.split
+    pool = int((split == TRAIN).sum())
+    size = int(rule.held_out * (len(split) if rule.held_out_of == "all" else pool))
+    if given is not None and np.isin(given, (ID_VAL, ID_TEST)).any():
+        size = 0
+    tests = size if rule.id_test else 0
+    if size + tests >= max(pool, 1):
+        raise StageError(
+            f"{where}: {pool} items to train on, of which {size + tests} would be held out. "
+            "Ask for a larger share to train on, or hold out less."
+        )
+    return Placed(hold_out(split, size, generator, test=tests), placed.env_id, domains)
+
+
+def _split(
+    domains: Domains, rule: Rule, generator: np.random.Generator, where: str, given: Ints | None
+) -> DomainSplit:
+    domain, down, count = domains.number, rule.descending, rule.environments
+    if rule.kind == "domain-sorted":
+        return split_by_domain(
+            domain, descending=down, train=rule.train, val=rule.val, environments=count
+        )
+    if rule.kind == "random":
+        return split_at_random(
+            domain, generator, descending=down, train=rule.train, val=rule.val, environments=count
+        )
+    if rule.kind == "quantile":
+        if any(isinstance(key, str) for key in domains.keys):
+            raise StageError(
+                f"{where}: the rule `quantile` needs a domain of numbers, and {domains.word} are "
+                "text. Use `domain-sorted`."
+            )
+        values = np.array(domains.keys, dtype=np.float64)[domain]
+        return split_by_quantile(
+            domain, values, descending=down, train=rule.train,
+            test=round(1 - rule.train - rule.val, 12), environments=count,
+        )  # fmt: skip
+    if given is None:
+        raise StageError(f"{where}: the rule `column` needs a column that names the splits")
+    pool = np.where(np.isin(given, (ID_VAL, ID_TEST)), TRAIN, given)
+    return DomainSplit(given, environments_of(domain, pool, descending=down, environments=count))
 
 
 def name_environments(
@@ -44,13 +162,15 @@ def name_environments(
     return tuple(found)
 
 
+def environments(placed: Placed) -> tuple[Environment, ...]:
+    """Name the environments of placed items."""
+    return name_environments(placed.env_id, placed.domains.number, placed.domains.span)
+
+
 def placed_columns(
     graph_id: Ints, split: Ints, env_id: Ints, domain: Ints, y: Array, label: Array
 ) -> dict[str, Values]:
-    """Return the graph columns every corpus has; only training and held-out graphs have ``env_id``.
-
-    All are ``[G]``, but ``y``, which is ``[G, C]``.
-    """
+    """Return the graph columns every corpus has, of arrays ``[G]`` and ``y`` ``[G, C]``."""
     return {
         "graph_id": graph_id.astype(np.int64),
         "split": split.astype(np.int8),
@@ -71,3 +191,8 @@ def builder(table: GraphTable) -> Callable[[str, int, int], GraphTable]:
         return table.take(np.flatnonzero(split == SPLITS.index(name))[start:stop])
 
     return build
+
+
+def empty_split_warnings(sizes: dict[str, int]) -> tuple[str, ...]:
+    """Warn of splits without graphs."""
+    return tuple(f"the split `{name}` is empty" for name, size in sizes.items() if not size)

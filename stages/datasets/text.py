@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +35,20 @@ from gsx.stages.datasets.family import (
     size_of_files,
 )
 from gsx.stages.datasets.placing import (
-    Domains,
+    Placed,
+    Rule,
     builder,
     domains_of,
-    name_environments,
+    environments,
+    place,
     placed_columns,
 )
 from gsx.stages.kernels import words as hashing
-from gsx.stages.kernels.splits import TRAIN, hold_out, split_by_domain, split_counts
+from gsx.stages.kernels.splits import split_counts
 from gsx.table import GraphTable
 
 ENVIRONMENTS = 10
-_TRAIN, _VAL, _HELD_OUT = 0.5, 0.25, 0.15
-"""Shares: of all texts in the pool and in ``ood_val``; of the pool in ``id_val``, ``id_test``."""
+_RULE = Rule(train=0.5, val=0.25, held_out=0.15, held_out_of="pool", environments=ENVIRONMENTS)
 _FILES = {"sst2-length": ("train", "dev", "test"), "twitter-length": ("train", "test")}
 _LABELS = {"sst2-length": (0, 1), "twitter-length": (-1, 0, 1)}
 _OUTPUTS = {"sst2-length": ("positive",), "twitter-length": ("negative", "neutral", "positive")}
@@ -149,21 +150,14 @@ def open_text(order: Order) -> Source:
         _LABELS[order.name],
     )
     lengths = texts.table.num_nodes
-    domains = domains_of(lengths.tolist())
-    placed = split_by_domain(
-        domains.number,
-        descending=False,
-        train=_TRAIN,
-        val=_VAL,
-        environments=chosen["environments"],
-    )
-    held_out = int(_HELD_OUT * int((placed.split == TRAIN).sum()))
-    split = hold_out(placed.split, held_out, rng(order.seed, "prepare", order.name, "id"))
+    rule = replace(_RULE, environments=chosen["environments"])
+    stream = rng(order.seed, "prepare", order.name, "id")
+    placed = place(domains_of(lengths.tolist(), "tokens"), rule, stream, where=order.name)
     known = list(_LABELS[order.name])
     label = texts.labels - known[0]
     y = label[:, None] if len(known) == 2 else np.eye(len(known))[label]
     columns = placed_columns(
-        np.arange(len(lengths)), split, placed.env_id, domains.number, y, label
+        np.arange(len(lengths)), placed.split, placed.env_id, placed.domains.number, y, label
     )
     table = texts.table.with_columns(
         graph={**columns, "sentence": text_rows([" ".join(each) for each in texts.tokens])}
@@ -177,8 +171,8 @@ def open_text(order: Order) -> Source:
         return part.with_columns(node={"node_feat": vectors})
 
     return Source(
-        info=_info(order.name, domains, placed.env_id, _WIDTHS[chosen["features"]]),
-        split_sizes=split_counts(split),
+        info=_info(order.name, placed, _WIDTHS[chosen["features"]]),
+        split_sizes=split_counts(placed.split),
         build=build,
         summary={"texts_of_several_trees": texts.joined},
     )
@@ -226,10 +220,10 @@ def _check(line: _Line, labels: Sequence[int], where: str) -> None:
     if line.y not in labels:
         known = ", ".join(map(str, labels))
         raise StageError(f"{where}: y is {line.y}; expected one of {known}")
-    for place, head in enumerate(line.head, start=1):
-        if not 0 <= head <= len(line.head) or head == place:
+    for number, head in enumerate(line.head, start=1):
+        if not 0 <= head <= len(line.head) or head == number:
             raise StageError(
-                f"{where}: the head of token {place} is {head}; expected another token of "
+                f"{where}: the head of token {number} is {head}; expected another token of "
                 f"1..{len(line.head)}, or 0"
             )
     for word in line.token:
@@ -282,18 +276,15 @@ def _features(
     return look_up
 
 
-def _info(name: str, domains: Domains, env_id: Ints, width: int) -> CorpusInfo:
-    keys = domains.keys
+def _info(name: str, placed: Placed, width: int) -> CorpusInfo:
     return CorpusInfo(
         name=name,
         task="binary" if name == "sst2-length" else "classification",
         metric="accuracy",
         outputs=_OUTPUTS[name],
         domain="length",
-        domains=tuple(f"{key} tokens" for key in keys),
-        environments=name_environments(
-            env_id, domains.number, lambda low, high: f"tokens {keys[low]}..{keys[high]}"
-        ),
+        domains=placed.domains.texts(),
+        environments=environments(placed),
         columns=corpus_columns(outputs=len(_OUTPUTS[name]), num_features=width, extras=_EXTRAS),
         num_features=width,
         description=(
@@ -319,6 +310,7 @@ FAMILY = Family(
         "gsx.stages.datasets.text",
         "gsx.stages.kernels.words",
         "gsx.stages.nets.minilm",
+        "gsx.stages.datasets.placing",
         "gsx.stages.kernels.splits",
     ),
 )

@@ -10,7 +10,8 @@ The publication has no environments: ours are ranges of size with about as many 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,21 +30,29 @@ from gsx.stages.datasets.family import (
     resolve_options,
     size_of_files,
 )
-from gsx.stages.datasets.placing import Key, builder, domains_of, name_environments, placed_columns
-from gsx.stages.datasets.tu_files import TuGraphs, read_graphs
-from gsx.stages.kernels.splits import (
-    OOD_VAL,
-    TRAIN,
-    UNUSED,
-    hold_out,
-    split_by_quantile,
-    split_counts,
+from gsx.stages.datasets.placing import (
+    Placed,
+    Rule,
+    builder,
+    domains_of,
+    environments,
+    place,
+    placed_columns,
 )
+from gsx.stages.datasets.tu_files import TuGraphs, read_graphs
+from gsx.stages.kernels.splits import OOD_VAL, UNUSED, split_counts
 from gsx.storage.manifest import Dropped
 
 ENVIRONMENTS = 5
-_TRAIN, _TEST, _HELD_OUT = 0.5, 0.1, 0.1
-"""Share of all graphs in the pool, of all graphs in ``ood_test``, of the pool in ``id_val``."""
+_RULE = Rule(
+    kind="quantile",
+    train=0.5,
+    val=0.4,
+    held_out=0.1,
+    held_out_of="pool",
+    id_test=False,
+    environments=ENVIRONMENTS,
+)
 _COUNTS = {"dd-size": (533, 59, 0, 468, 118), "nci1-size": (1942, 215, 0, 1541, 412)}
 _RAW = {
     "dd-size": RawFile(
@@ -94,27 +103,18 @@ def open_tu(order: Order) -> Source:
     graphs = read_graphs(path, raw_name)
     label = _labels(graphs, raw_name)
     nodes = graphs.table.num_nodes
-    domains = domains_of(nodes.tolist())
-    placed = split_by_quantile(
-        domains.number,
-        nodes,
-        descending=False,
-        train=_TRAIN,
-        test=_TEST,
-        environments=chosen["environments"],
-    )
+    rule = replace(_RULE, environments=chosen["environments"])
+    stream = rng(order.seed, "prepare", order.name, "id")
+    placed = place(domains_of(nodes.tolist(), "nodes"), rule, stream, where=raw_name)
     split = placed.split
     if chosen["protocol"] == "paper":
         split = np.where(split == OOD_VAL, UNUSED, split)
-    held_out = int(_HELD_OUT * int((split == TRAIN).sum()))
-    split = hold_out(split, held_out, rng(order.seed, "prepare", order.name, "id"), test=0)
-    info = _info(order.name, graphs, domains.keys, placed.env_id, domains.number)
     columns = placed_columns(
-        np.arange(len(nodes)), split, placed.env_id, domains.number, label[:, None], label
+        np.arange(len(nodes)), split, placed.env_id, placed.domains.number, label[:, None], label
     )
     table = graphs.table.with_columns(graph=columns)
     return Source(
-        info=info,
+        info=_info(order.name, graphs, placed),
         split_sizes=split_counts(split),
         build=builder(table),
         dropped=_unused(split),
@@ -157,19 +157,15 @@ def _unused(split: Ints) -> tuple[Dropped, ...]:
     return (Dropped(reason=reason, count=count, examples=()),)
 
 
-def _info(
-    name: str, graphs: TuGraphs, sizes: Sequence[Key], env_id: Ints, domain: Ints
-) -> CorpusInfo:
+def _info(name: str, graphs: TuGraphs, placed: Placed) -> CorpusInfo:
     return CorpusInfo(
         name=name,
         task="binary",
         metric="mcc",
         outputs=(_OUTPUT[name],),
         domain="size",
-        domains=tuple(f"{key} nodes" for key in sizes),
-        environments=name_environments(
-            env_id, domain, lambda low, high: f"nodes {sizes[low]}..{sizes[high]}"
-        ),
+        domains=placed.domains.texts(),
+        environments=environments(placed),
         columns=tu_columns(graphs, outputs=1),
         num_features=graphs.table.dense("node", "node_feat").shape[1],
         description=(
@@ -206,6 +202,7 @@ FAMILY = Family(
     sources=(
         "gsx.stages.datasets.tu",
         "gsx.stages.datasets.tu_files",
+        "gsx.stages.datasets.placing",
         "gsx.stages.kernels.splits",
     ),
 )

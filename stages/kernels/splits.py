@@ -66,6 +66,21 @@ def split_by_quantile(
     return DomainSplit(split, env_id)
 
 
+def split_at_random(
+    domain: Ints, generator: np.random.Generator, *, descending: bool, train: float, val: float,
+    environments: int,
+) -> DomainSplit:  # fmt: skip
+    """Split items whatever their domains, as a control: the splits for testing do not shift."""
+    count = len(domain)
+    borders = [int(count * train), int(count * (train + val))]
+    split = np.empty(count, dtype=np.int64)
+    split[generator.permutation(count)] = np.array([TRAIN, OOD_VAL, OOD_TEST])[
+        np.searchsorted(borders, np.arange(count), side="right")
+    ]
+    env_id = environments_of(domain, split, descending=descending, environments=environments)
+    return DomainSplit(split, env_id)
+
+
 def environments_of(domain: Ints, split: Ints, *, descending: bool, environments: int) -> Ints:
     """Cut the training pool into at most ``environments`` parts of about equal size by domain.
 
