@@ -10,6 +10,7 @@ import click
 
 from gsx.cli.options import Making, making_options, out_option, raw_option
 from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
+from gsx.cli.own import own_config, own_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 
 
-@click.command(short_help="Prepare the source corpus of a dataset.")
-@click.argument("dataset")
+@click.command(short_help="Prepare the source corpus of a dataset, or of your own data.")
+@click.argument("dataset", required=False)
 @click.option("--num-graphs", type=int, help="Graphs of all splits.  [default: as published]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
 @click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
@@ -37,7 +38,8 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
 @click.option(
     "--envs",
     metavar="K|WORD",
-    help="How many environments, or what one is.  [default: per dataset]",
+    help="How many environments, or what one is; `infer` groups your own graphs that look alike.  "
+    "[default: per dataset]",
 )
 @click.option(
     "--protocol",
@@ -49,38 +51,25 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
     type=click.Choice(["hashed", "minilm"]),
     help="sst2-length, twitter-length: vectors of words.  [default: hashed]",
 )
+@own_options
 @raw_option
 @out_option
 @making_options
 def prepare(
-    dataset: str,
-    num_graphs: int | None,
-    seed: int,
-    shard_graphs: int | None,
+    dataset: str | None,
     form: str,
-    raw: str | None,
+    envs: str | None,
     out: str | None,
     making: Making,
     **given: Any,  # noqa: ANN401
 ) -> None:
     """Prepare the source corpus of DATASET: graphs, labels, splits, environments.
 
-    `gsx datasets` lists the names.
+    `gsx datasets` lists the names. Your own data is named with --smiles or --tu instead.
     """
-    options: dict[str, Any] = {
-        "dataset": dataset,
-        "seed": seed,
-        "formats": FORMATS[form],
-        "raw": raw,
-    }
-    if num_graphs is not None:
-        options["num_graphs"] = num_graphs
-    if shard_graphs is not None:
-        options["shard_graphs"] = shard_graphs
-    envs = given.pop("envs")
+    options = {**own_config(dataset, given), "formats": FORMATS[form], "raw": given["raw"]}
     if envs is not None:
         options["environments"] = int(envs) if envs.isdigit() else envs
-    options |= {name: value for name, value in given.items() if value is not None}
     run_stage("prepare", options, {}, making, out)
 
 

@@ -11,8 +11,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import fsmotif, hiv, motif, text, tu
+from gsx.stages.datasets import fsmotif, hiv, motif, own, text, tu
 from gsx.stages.datasets.family import Family, Order
+from gsx.stages.datasets.labels import MetricAsked, TaskAsked
+from gsx.stages.datasets.placing import RuleKind
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
 from gsx.storage.draft import Draft
@@ -26,6 +28,7 @@ FAMILIES: tuple[Family, ...] = (
     hiv.FAMILY,
     tu.FAMILY,
     text.FAMILY,
+    own.FAMILY,
 )
 
 
@@ -50,9 +53,36 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whether what lies between training and testing sizes is left out or is ``ood_val``."""
     features: Literal["hashed", "minilm"] | UnsetType = UNSET
     """How words become vectors."""
+    file: str | UnsetType = UNSET
+    """A user's own table, zip file or folder; not part of the key, but its bytes are."""
+    name: str | UnsetType = UNSET
+    """What to call a corpus of one's own; the name of the file when left out."""
+    smiles_column: str | UnsetType = UNSET
+    """Column of a table that holds SMILES."""
+    targets: tuple[str, ...] | UnsetType = UNSET
+    """Columns of a table to learn."""
+    task: TaskAsked | UnsetType = UNSET
+    """What kind of labels the targets are."""
+    metric: MetricAsked | UnsetType = UNSET
+    """How predictions are scored."""
+    domain: str | UnsetType = UNSET
+    """What graphs are sorted by: ``size``, ``scaffold`` or ``column:NAME``."""
+    rule: RuleKind | UnsetType = UNSET
+    """How graphs are split."""
+    direction: Literal["ascending", "descending"] | UnsetType = UNSET
+    """Whether the lowest or the highest domains are trained on."""
+    ratios: tuple[float, float, float] | UnsetType = UNSET
+    """Shares of all graphs: to train on, in ``ood_val``, and in each of ``id_val``, ``id_test``."""
+    split_column: str | UnsetType = UNSET
+    """Column of a table that names the split of every row."""
+    strict: bool | UnsetType = UNSET
+    """Whether a row that cannot be read is an error; not part of the key."""
 
 
-OPTIONS = ("environments", "features", "protocol")
+OPTIONS = (
+    "environments", "protocol", "features", "file", "name", "smiles_column", "targets", "task",
+    "metric", "domain", "rule", "direction", "ratios", "split_column", "strict",
+)  # fmt: skip
 """Options that only some datasets have. Where a dataset has not, they are in no key."""
 
 
@@ -155,5 +185,5 @@ STAGE = Stage(
     sources=("gsx.stages.prepare",),
     own_sources=lambda config: family_of(config.dataset).sources,
     raw_files=raw_files,
-    places=("raw",),
+    places=("raw", "file", "strict"),
 )

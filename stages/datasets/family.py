@@ -111,6 +111,8 @@ class Family:
     names: tuple[str, ...]
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other names, and the name each stands for."""
+    listed: bool = True
+    """Whether these are datasets that are known before a user names files."""
     card: Callable[[str], Card]
     """Describe a dataset without reading anything."""
     size: Callable[[str, int | None], int | None]

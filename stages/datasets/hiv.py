@@ -21,7 +21,8 @@ from gsx.errors import StageError, UsageError
 from gsx.ragged import Array
 from gsx.seeds import rng
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source
-from gsx.stages.datasets.molecules import SOURCES, About, Asked, Labels, open_molecules
+from gsx.stages.datasets.labels import Labels
+from gsx.stages.datasets.molecules import SOURCES, About, Asked, open_molecules
 from gsx.stages.datasets.placing import Rule
 from gsx.stages.datasets.tables import read_table
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gsx.columns import Column, CorpusInfo, Feature, Metric, Task, corpus_columns
+from gsx.columns import Column, CorpusInfo, Feature, corpus_columns
 from gsx.errors import StageError, UsageError
-from gsx.ragged import Array, Ints, text_rows
+from gsx.ragged import Ints, text_rows
 from gsx.stages.datasets.family import Source
+from gsx.stages.datasets.labels import Labels
 from gsx.stages.datasets.placing import (
     Domains,
     Key,
@@ -21,6 +22,7 @@ from gsx.stages.datasets.placing import (
     domains_of,
     empty_split_warnings,
     environments,
+    infer_environments,
     place,
     placed_columns,
 )
@@ -50,19 +52,6 @@ SOURCES = (
 """Modules whose code decides graphs and splits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Labels:
-    """What is to be learned of some items."""
-
-    task: Task
-    metric: Metric
-    outputs: tuple[str, ...]
-    y: Array
-    """``[n, C]`` float32, NaN where not known."""
-    label: Ints
-    """``[n]`` class where there is one, else -1."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
     """What a corpus says of itself."""
@@ -88,8 +77,11 @@ class Asked:
     rule: Rule
     given: Ints | None = None
     """``[n]`` split of every row, for the rule ``column``."""
+    infer: bool = False
+    """Whether environments are groups of molecules that look alike, not parts of the domain."""
     unreadable_placed: bool = False
-    """Whether rows that cannot be read take part in the split before they are left out."""
+    """Whether rows that cannot be read take part in the split before they are left out; not with
+    ``infer``."""
     strict: bool = False
     """Whether rows that cannot be read are an error."""
 
@@ -108,6 +100,8 @@ def open_molecules(asked: Asked, about: About, stream: np.random.Generator) -> S
     domains = _domains(asked, found, rows)
     given = None if asked.given is None else asked.given[rows]
     placed = place(domains, asked.rule, stream, where=asked.where, given=given)
+    if asked.infer:
+        placed = infer_environments(placed, found.table, _features(ATOM_FEATURES), stream)
     inside = np.searchsorted(rows, found.rows)
     columns = placed_columns(
         found.rows,

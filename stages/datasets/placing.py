@@ -7,15 +7,16 @@ was published for them, a user's own with the rule the user names.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from gsx.columns import ORIGINS, SPLITS, Environment
+from gsx.columns import ORIGINS, SPLITS, Environment, Feature
 from gsx.errors import StageError
 from gsx.provenance import source_provenance
 from gsx.ragged import Array, Ints
+from gsx.stages.kernels.clusters import cluster, embed_graphs
 from gsx.stages.kernels.splits import (
     ID_TEST,
     ID_VAL,
@@ -73,11 +74,18 @@ class Domains:
         """Name a range of domains."""
         if self.numbered:
             return f"{self.word} {low}..{high}"
+        if low == high and isinstance(self.keys[low], str):
+            return f"{self.word} {self.keys[low]}"
         return f"{self.word} {self.keys[low]}..{self.keys[high]}"
 
     def texts(self) -> tuple[str, ...]:
         """Return what each domain stands for, where that can be shown."""
-        return () if self.numbered else tuple(f"{key} {self.word}" for key in self.keys)
+        if self.numbered:
+            return ()
+        return tuple(
+            f"{self.word} {key}" if isinstance(key, str) else f"{key} {self.word}"
+            for key in self.keys
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +97,8 @@ class Placed:
     env_id: Ints
     """``[n]`` environment of training and held-out items, -1 elsewhere."""
     domains: Domains
+    names: tuple[str, ...] = ()
+    """Names of the environments where they are no ranges of domains."""
 
 
 def domains_of(keys: Sequence[Key], word: str, *, numbered: bool = False) -> Domains:
@@ -151,6 +161,28 @@ def _split(
     return DomainSplit(given, environments_of(domain, pool, descending=down, environments=count))
 
 
+def infer_environments(
+    placed: Placed, table: GraphTable, words: tuple[Feature, ...], generator: np.random.Generator
+) -> Placed:
+    """Make environments of training graphs that look alike, those of small graphs first.
+
+    ``table`` holds the graphs of the items, ``words`` those of node features that are categories.
+    """
+    pool = np.flatnonzero(np.isin(placed.split, (TRAIN, ID_VAL, ID_TEST)))
+    graphs = table.take(pool)
+    group = cluster(embed_graphs(graphs, words), generator)
+    sizes = graphs.num_nodes
+    mean = np.bincount(group, weights=sizes) / np.bincount(group)
+    group = np.argsort(np.argsort(mean, kind="stable"), kind="stable")[group]
+    env_id = np.full(len(placed.split), -1, dtype=np.int64)
+    env_id[pool] = group
+    names = tuple(
+        f"group {number}: {sizes[group == number].min()}..{sizes[group == number].max()} nodes"
+        for number in range(len(mean))
+    )
+    return replace(placed, env_id=env_id, names=names)
+
+
 def name_environments(
     env_id: Ints, domain: Ints, say: Callable[[int, int], str]
 ) -> tuple[Environment, ...]:
@@ -164,6 +196,8 @@ def name_environments(
 
 def environments(placed: Placed) -> tuple[Environment, ...]:
     """Name the environments of placed items."""
+    if placed.names:
+        return tuple(Environment(id=id_, name=text) for id_, text in enumerate(placed.names))
     return name_environments(placed.env_id, placed.domains.number, placed.domains.span)
 
 

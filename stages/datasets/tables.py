@@ -31,10 +31,10 @@ class Table:
     def column(self, name: str, hint: str = "") -> list[str]:
         """Return the cells of a column; ``hint`` ends the error when there is none."""
         if name not in self.header:
-            raise StageError(
-                f"{self.name} has no column `{name}`; its header is `{','.join(self.header)}`."
-                f"{hint or ' ' + nearest(name, self.header)}"
-            )
+            guess = nearest(name, self.header)
+            more = hint or (f" {guess}" if guess.startswith("Did") else "")
+            header = ",".join(self.header)
+            raise StageError(f"{self.name} has no column `{name}`; its header is `{header}`.{more}")
         place = self.header.index(name)
         return [row[place] for row in self.rows]
 
