@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gsx.storage.publish import Built
     from gsx.storage.store import Artifact, Store
 
+MOST_ROWS = 60
+"""Rows of statistics by domain that are shown; beyond, there is a row per split."""
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 
 
@@ -346,10 +348,11 @@ def _show_statistics(built: Built) -> None:
     import json
 
     document = json.loads(built.artifact.place.read_bytes("statistics.json", limit=1 << 30))
+    many = len(document["groups"]) > MOST_ROWS
     rows = [
         (
             group["split"],
-            group["domain_id"],
+            None if many else group["domain_id"],
             group["graphs"],
             group["nodes"]["mean"],
             int(group["nodes"]["quantiles"][0]),
@@ -357,7 +360,7 @@ def _show_statistics(built: Built) -> None:
             group["mean_degree"]["mean"],
             group["max_degree"],
         )
-        for group in document["groups"]
+        for group in document["splits" if many else "groups"]
     ]
     headers = ("SPLIT", "DOMAIN", "GRAPHS", "NODES", "MIN", "MAX", "DEGREE", "MAX DEGREE")
     click.echo(table(rows, headers))
@@ -366,3 +369,5 @@ def _show_statistics(built: Built) -> None:
             f"{split}: {share['below']:.1%} smaller and {share['above']:.1%} larger "
             "than any training graph"
         )
+    for split, same in document["equal_to_training"].items():
+        click.echo(f"{split}: {same['share']:.1%} look like a training graph")
