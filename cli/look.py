@@ -41,6 +41,7 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
             "counts": dict(card.counts),
         }
         for family in FAMILIES
+        if family.listed
         for name in family.names
         for card in (family.card(name),)
     ]
@@ -50,6 +51,7 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
     shown = [(*list(row.values())[:4], _slashes(row["counts"])) for row in rows]
     click.echo(table(shown, ("NAME", "LEVEL", "SHIFT", "SOURCE", "GRAPHS")))
     click.echo("graphs: train/id_val/id_test/ood_val/ood_test")
+    click.echo("your own: gsx prepare --smiles FILE.csv --target COLUMN, or --tu DIR|ZIP")
     if any(row["source"] == "not found" for row in rows):
         say("Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.")
 

@@ -10,6 +10,7 @@ import click
 
 from gsx.cli.options import Making, device_option, making_options, out_option, raw_option
 from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
+from gsx.cli.own import own_config, own_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from gsx.storage.publish import Built
     from gsx.storage.store import Artifact, Store
 
+MOST_ROWS = 60
+"""Rows of statistics by domain that are shown; beyond, there is a row per split."""
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 
 
-@click.command(short_help="Prepare the source corpus of a dataset.")
-@click.argument("dataset")
+@click.command(short_help="Prepare the source corpus of a dataset, or of your own data.")
+@click.argument("dataset", required=False)
 @click.option("--num-graphs", type=int, help="Graphs of all splits.  [default: as published]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
 @click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
@@ -34,33 +37,41 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
     show_default=True,
     help="How graphs are stored.",
 )
+@click.option(
+    "--envs",
+    metavar="K|WORD",
+    help="How many environments, or what one is; `infer` groups your own graphs that look alike.  "
+    "[default: per dataset]",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["paper", "mid"]),
+    help="dd-size, nci1-size: leave middle sizes out, or validate on them.  [default: mid]",
+)
+@click.option(
+    "--features",
+    type=click.Choice(["hashed", "minilm"]),
+    help="sst2-length, twitter-length: vectors of words.  [default: hashed]",
+)
+@own_options
 @raw_option
 @out_option
 @making_options
 def prepare(
-    dataset: str,
-    num_graphs: int | None,
-    seed: int,
-    shard_graphs: int | None,
+    dataset: str | None,
     form: str,
-    raw: str | None,
+    envs: str | None,
     out: str | None,
     making: Making,
+    **given: Any,  # noqa: ANN401
 ) -> None:
     """Prepare the source corpus of DATASET: graphs, labels, splits, environments.
 
-    `gsx datasets` lists the names.
+    `gsx datasets` lists the names. Your own data is named with --smiles or --tu instead.
     """
-    options: dict[str, Any] = {
-        "dataset": dataset,
-        "seed": seed,
-        "formats": FORMATS[form],
-        "raw": raw,
-    }
-    if num_graphs is not None:
-        options["num_graphs"] = num_graphs
-    if shard_graphs is not None:
-        options["shard_graphs"] = shard_graphs
+    options = {**own_config(dataset, given), "formats": FORMATS[form], "raw": given["raw"]}
+    if envs is not None:
+        options["environments"] = int(envs) if envs.isdigit() else envs
     run_stage("prepare", options, {}, making, out)
 
 
@@ -350,10 +361,11 @@ def _show_statistics(built: Built) -> None:
     import json
 
     document = json.loads(built.artifact.place.read_bytes("statistics.json", limit=1 << 30))
+    many = len(document["groups"]) > MOST_ROWS
     rows = [
         (
             group["split"],
-            group["domain_id"],
+            None if many else group["domain_id"],
             group["graphs"],
             group["nodes"]["mean"],
             int(group["nodes"]["quantiles"][0]),
@@ -361,7 +373,7 @@ def _show_statistics(built: Built) -> None:
             group["mean_degree"]["mean"],
             group["max_degree"],
         )
-        for group in document["groups"]
+        for group in document["splits" if many else "groups"]
     ]
     headers = ("SPLIT", "DOMAIN", "GRAPHS", "NODES", "MIN", "MAX", "DEGREE", "MAX DEGREE")
     click.echo(table(rows, headers))
@@ -370,3 +382,5 @@ def _show_statistics(built: Built) -> None:
             f"{split}: {share['below']:.1%} smaller and {share['above']:.1%} larger "
             "than any training graph"
         )
+    for split, same in document["equal_to_training"].items():
+        click.echo(f"{split}: {same['share']:.1%} look like a training graph")

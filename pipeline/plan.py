@@ -60,7 +60,7 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
     """Return what decides the artifact of a step, given the artifacts it reads by role."""
     config = msgspec.to_builtins(step.config)
     for name in step.stage.places:
-        config.pop(name)
+        config.pop(name, None)
     for name, value in step.stage.later.items():
         if config[name] == value:
             config.pop(name)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import hiv, motif
+from gsx.stages.datasets import fsmotif, hiv, motif, own, text, tu
 from gsx.stages.datasets.family import Family, Order
+from gsx.stages.datasets.labels import MetricAsked, TaskAsked
+from gsx.stages.datasets.placing import RuleKind
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
 from gsx.storage.draft import Draft
@@ -18,7 +22,14 @@ from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
 
-FAMILIES: tuple[Family, ...] = (motif.FAMILY, hiv.FAMILY)
+FAMILIES: tuple[Family, ...] = (
+    motif.FAMILY,
+    fsmotif.FAMILY,
+    hiv.FAMILY,
+    tu.FAMILY,
+    text.FAMILY,
+    own.FAMILY,
+)
 
 
 class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +47,43 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """``parquet``, ``zarr`` or both."""
     raw: str | None = None
     """Folder of raw files; not part of the key."""
+    environments: int | str | UnsetType = UNSET
+    """How many environments to cut the training pool into, or what an environment is."""
+    protocol: Literal["paper", "mid"] | UnsetType = UNSET
+    """Whether what lies between training and testing sizes is left out or is ``ood_val``."""
+    features: Literal["hashed", "minilm"] | UnsetType = UNSET
+    """How words become vectors."""
+    file: str | UnsetType = UNSET
+    """A user's own table, zip file or folder; not part of the key, but its bytes are."""
+    name: str | UnsetType = UNSET
+    """What to call a corpus of one's own; the name of the file when left out."""
+    smiles_column: str | UnsetType = UNSET
+    """Column of a table that holds SMILES."""
+    targets: tuple[str, ...] | UnsetType = UNSET
+    """Columns of a table to learn."""
+    task: TaskAsked | UnsetType = UNSET
+    """What kind of labels the targets are."""
+    metric: MetricAsked | UnsetType = UNSET
+    """How predictions are scored."""
+    domain: str | UnsetType = UNSET
+    """What graphs are sorted by: ``size``, ``scaffold`` or ``column:NAME``."""
+    rule: RuleKind | UnsetType = UNSET
+    """How graphs are split."""
+    direction: Literal["ascending", "descending"] | UnsetType = UNSET
+    """Whether the lowest or the highest domains are trained on."""
+    ratios: tuple[float, float, float] | UnsetType = UNSET
+    """Shares of all graphs: to train on, in ``ood_val``, and in each of ``id_val``, ``id_test``."""
+    split_column: str | UnsetType = UNSET
+    """Column of a table that names the split of every row."""
+    strict: bool | UnsetType = UNSET
+    """Whether a row that cannot be read is an error; not part of the key."""
+
+
+OPTIONS = (
+    "environments", "protocol", "features", "file", "name", "smiles_column", "targets", "task",
+    "metric", "domain", "rule", "direction", "ratios", "split_column", "strict",
+)  # fmt: skip
+"""Options that only some datasets have. Where a dataset has not, they are in no key."""
 
 
 def family_of(name: str) -> Family:
@@ -51,21 +99,32 @@ def resolve(config: PrepareConfig) -> PrepareConfig:
     """Fill in the published number of graphs; refuse a dataset or size that cannot be made."""
     aliases = {alias: name for family in FAMILIES for alias, name in family.aliases.items()}
     name = aliases.get(config.dataset, config.dataset)
-    num_graphs = family_of(name).size(name, config.num_graphs)
+    family = family_of(name)
+    num_graphs = family.size(name, config.num_graphs)
+    options = family.options(name, options_of(config))
     if config.shard_graphs < 1:
         raise UsageError(f"shard_graphs must be at least 1; got {config.shard_graphs}")
     if not config.formats or len(set(config.formats)) != len(config.formats):
         raise UsageError("formats must name `parquet`, `zarr` or both, each once")
     formats = tuple(sorted(config.formats))
-    config = msgspec.structs.replace(config, dataset=name, num_graphs=num_graphs, formats=formats)
+    config = msgspec.structs.replace(
+        config, dataset=name, num_graphs=num_graphs, formats=formats, **options
+    )
     raw_files(config)
     return config
+
+
+def options_of(config: PrepareConfig) -> dict[str, Any]:
+    """Return the options of a config that only some datasets have, where they are set."""
+    given = {name: getattr(config, name) for name in OPTIONS}
+    return {name: value for name, value in given.items() if value is not UNSET}
 
 
 def raw_files(config: PrepareConfig) -> dict[str, Path]:
     """Return the raw files that a config needs, by name; say what to get if one is not there."""
     files = {}
-    for needed in family_of(config.dataset).card(config.dataset).raw:
+    family = family_of(config.dataset)
+    for needed in family.card(config.dataset).raw:
         found = None if config.raw is None else needed.find(Path(config.raw))
         if found is None:
             where = "no folder of raw files is named" if config.raw is None else (
@@ -78,7 +137,7 @@ def raw_files(config: PrepareConfig) -> dict[str, Path]:
             )
         name, path = found
         files[name] = path
-    return files
+    return {**files, **family.more_files(config.dataset, options_of(config))}
 
 
 def run(
@@ -91,6 +150,7 @@ def run(
         num_graphs=config.num_graphs,
         seed=config.seed,
         raw=raw_files(config),
+        options=options_of(config),
     )
     source = family_of(config.dataset).open(order)
     shards = plan_shards(source.split_sizes, config.shard_graphs)
@@ -125,5 +185,5 @@ STAGE = Stage(
     sources=("gsx.stages.prepare",),
     own_sources=lambda config: family_of(config.dataset).sources,
     raw_files=raw_files,
-    places=("raw",),
+    places=("raw", "file", "strict"),
 )

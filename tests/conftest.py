@@ -42,6 +42,18 @@ def hiv_folder():
 
 
 @pytest.fixture(scope="session")
+def raw_file():
+    """Give the path of a file in the folder of raw files; skip the test where it is not there."""
+
+    def find(name):
+        if RAW_DATA is None or not (Path(RAW_DATA) / name).is_file():
+            pytest.skip(f"GSX_RAW_DATA names no folder with {name}")
+        return Path(RAW_DATA) / name
+
+    return find
+
+
+@pytest.fixture(scope="session")
 def hiv_smiles(hiv_folder):
     """Every hundredth molecule of the HIV table: 412 SMILES, all readable."""
     with gzip.open(hiv_folder / "hiv" / "HIV.csv.gz", "rt") as stream:

@@ -206,7 +206,17 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
         (("prepare", "motif-sise"), 2, "no dataset `motif-sise`. Did you mean `motif-size`?"),
         (("prepare", "motif-size", "--num-graphs", "9"), 2, "Ask for at least 10."),
         (("prepare", "motif-size", "--num-graphs", "x"), 2, "'x' is not a valid integer"),
-        (("prepare",), 2, "Missing argument 'DATASET'"),
+        (("prepare",), 2, "Missing argument 'DATASET'. `gsx datasets` lists them; your own data "
+         "is named with --smiles FILE or --tu DIR|ZIP."),
+        (("prepare", "motif-size", "--tu", "x"), 2,
+         "name one thing to prepare: a dataset, --smiles FILE or --tu DIR|ZIP"),
+        (("prepare", "--smiles", "x.csv", "--target", "y", "--ratios", "1/2"), 2,
+         "--ratios takes three shares such as 0.8/0.1/0.1; got `1/2`"),
+        (("prepare", "--smiles", "x.csv", "--target", "y"), 2,
+         "no file x.csv. Name it: `gsx prepare --smiles FILE.csv`."),
+        (("prepare", "motif-size", "--domain", "size"), 2,
+         "motif-size has no option `domain`. It has none of its own."),
+        (("prepare", "motif-size", "--num-graphs", "0"), 2, "num_graphs must lie in 1.."),
         (("prepare", "motif-size", "--frm", "zarr"), 2, "No such option '--frm'"),
         (("show",), 2, "name an artifact, or say `--kind KIND --latest`"),
         (("show", "abcdef"), 3, "no artifact `abcdef` in artifacts."),
@@ -215,7 +225,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
         (("run", "none.toml"), 2, "no recipe none.toml"),
         (("describe", "abcdef"), 3, "no corpus artifact `abcdef` in artifacts."),
     ],
-)
+)  # fmt: skip
 def test_mistakes_get_one_clear_line_and_their_exit_code(tmp_path, words, code, text):
     result = gsx(*words, cwd=tmp_path)
     assert result.returncode == code
@@ -285,6 +295,24 @@ def test_molecules_are_prepared_from_the_folder_that_the_environment_names(tmp_p
         "Error (in gsx prepare): hiv-size is made from hiv/HIV.csv.gz or hiv/HIV.csv, and no "
         "folder of raw files is named.\n"
     )
+
+
+def test_a_table_of_molecules_is_prepared_as_the_command_line_says(tmp_path):
+    rows = "".join(f"{'C' * number},{number % 2},{number}\n" for number in range(1, 41))
+    (tmp_path / "my mols.csv").write_text("mol,active,logp\n" + rows + "C(,1,2\n")
+    words = ("prepare", "--smiles", "my mols.csv", "--smiles-column", "mol", "--target", "active",
+             "--target", "logp", "--task", "regression", "--rule", "quantile", "--direction",
+             "descending", "--ratios", "0.5/0.3/0.1", "--envs", "2")  # fmt: skip
+    made = json.loads(gsx(*words, "--json", cwd=tmp_path).stdout)
+    assert made["counts"] == {
+        "train": 12, "id_val": 4, "id_test": 4, "ood_val": 12, "ood_test": 8,
+    }  # fmt: skip
+    shown = gsx("show", made["key"], cwd=tmp_path).stdout
+    assert "my_mols" in shown
+    assert "left out: 1 rows of the raw file that RDKit cannot read" in shown
+    refused = gsx(*words, "--strict", "--force", cwd=tmp_path)
+    assert refused.returncode == 4
+    assert "my mols.csv: 1 of 41 SMILES cannot be read:\n  row 40: `C(`" in refused.stderr
 
 
 def test_a_misspelt_dataset_gets_a_guess_from_generate(tmp_path):

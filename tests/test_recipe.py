@@ -30,7 +30,9 @@ def test_an_option_like_no_other_lists_the_known_ones():
     text = refused("[prepare]\nxyzzy = 1\n")
     assert text == (
         "motif.toml [prepare]: unknown option `xyzzy`. "
-        "Known: `dataset`, `formats`, `num_graphs`, `raw`, `seed`, `shard_graphs`."
+        "Known: `dataset`, `direction`, `domain`, `environments`, `features`, `file`, `formats`, "
+        "`metric`, `name`, `num_graphs`, `protocol`, `ratios`, `raw`, `rule`, `seed`, "
+        "`shard_graphs`, `smiles_column`, `split_column`, `strict`, `targets`, `task`."
     )
 
 

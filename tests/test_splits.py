@@ -3,7 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.seeds import rng
-from gsx.stages.kernels.splits import hold_out, split_by_domain, split_counts
+from gsx.stages.datasets.placing import Rule, domains_of, environments, place
+from gsx.stages.kernels.splits import (
+    hold_out,
+    split_at_random,
+    split_by_domain,
+    split_by_quantile,
+    split_counts,
+)
 
 
 def split(domain, *, descending=False, environments=2):
@@ -69,3 +76,70 @@ def test_no_domain_is_cut_and_environments_count_from_zero(domain, descending, e
     assert sorted(set(pool.tolist())) == list(range(pool.max() + 1))
     assert pool.max() < environments
     assert (found.split == 0).sum() >= int(0.8 * len(domain))
+
+
+def test_quantiles_part_small_middle_and_large():
+    size = np.array([5, 1, 2, 3, 4, 6, 7, 8, 9, 10])
+    for descending, expected in (
+        (False, [0, 0, 0, 0, 0, 3, 3, 3, 3, 4]),
+        (True, [3, 4, 3, 3, 3, 0, 0, 0, 0, 0]),
+    ):
+        found = split_by_quantile(
+            size - 1, size, descending=descending, train=0.5, test=0.1, environments=2
+        )
+        assert found.split.tolist() == expected
+
+
+def test_items_that_are_all_alike_train():
+    found = split_by_quantile(
+        np.zeros(4, np.int64), np.full(4, 7), descending=False, train=0.5, test=0.1, environments=3
+    )
+    assert (found.split.tolist(), found.env_id.tolist()) == ([0] * 4, [0] * 4)
+
+
+def test_a_random_split_has_the_shares_asked_for():
+    found = split_at_random(
+        np.arange(100), rng(0, "tests"), descending=False, train=0.8, val=0.1, environments=4
+    )
+    assert list(split_counts(found.split).values()) == [80, 0, 0, 10, 10]
+    assert np.bincount(found.env_id[found.split == 0]).tolist() == [20] * 4
+
+
+@given(
+    st.lists(st.integers(-3, 12), min_size=20, max_size=80),
+    st.sampled_from(["domain-sorted", "quantile", "random"]),
+    st.booleans(),
+    st.integers(1, 8),
+    st.sampled_from([(0.8, 0.1, 0.1), (0.5, 0.4, 0.05), (0.34, 0.33, 0.0), (0.6, 0.0, 0.2)]),
+)
+def test_every_rule_gives_a_partition_with_environments_in_order(
+    keys, kind, descending, count, shares
+):
+    train, val, held_out = shares
+    rule = Rule(
+        kind=kind, descending=descending, train=train, val=val, held_out=held_out,
+        environments=count,
+    )  # fmt: skip
+    domains = domains_of(keys, "nodes")
+    placed = place(domains, rule, rng(0, "tests"), where="tests")
+    split, env = placed.split, placed.env_id
+    assert len(split) == len(keys)
+    assert sum(split_counts(split).values()) == len(keys), "every item is in one split"
+    assert (
+        split_counts(split)["id_val"] == split_counts(split)["id_test"] == int(held_out * len(keys))
+    )
+    pool = split < 3
+    assert (env[~pool] == -1).all()
+    assert sorted(set(env[pool].tolist())) == list(range(len(environments(placed))))
+    assert 1 <= len(environments(placed)) <= count
+    for number in set(domains.number.tolist()):
+        inside = domains.number == number
+        assert len(set(env[inside & pool].tolist())) <= 1, "no domain is cut by environments"
+        if kind != "random":
+            assert len(set(np.where(pool, 0, split)[inside].tolist())) == 1, "nor by splits"
+    order = np.argsort(-domains.number if descending else domains.number, kind="stable")
+    assert (np.diff(env[order][pool[order]]) >= 0).all(), "environments are ranges of domains"
+    if kind != "random":
+        assert (np.diff(np.where(pool, 0, split)[order]) >= 0).all(), "and so are splits"
+    again = place(domains, rule, rng(0, "tests"), where="tests")
+    np.testing.assert_array_equal(again.split, split)

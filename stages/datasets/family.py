@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gsx.columns import CorpusInfo, Level
+from gsx.errors import UsageError, nearest
 from gsx.storage.manifest import Dropped
 from gsx.table import GraphTable
 
@@ -52,6 +53,8 @@ class Order:
     seed: int
     raw: Mapping[str, Path]
     """Path of every raw file, by name."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further options, as the family resolved them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,36 @@ class Source:
     """Further facts for the manifest."""
 
 
+def resolve_options(
+    name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return ``given`` over ``defaults``; refuse an option that has no default here."""
+    for option in given:
+        if option not in defaults:
+            takes = nearest(option, defaults) if defaults else "It has none of its own."
+            raise UsageError(f"{name} has no option `{option}`. {takes}")
+    return {**defaults, **given}
+
+
+def no_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse all options."""
+    return resolve_options(name, given, {})
+
+
+def size_of_files(name: str, num_graphs: int | None) -> None:
+    """Refuse a number of graphs, for datasets whose files decide it."""
+    if num_graphs is not None:
+        raise UsageError(f"{name} has as many graphs as its raw files hold; leave out num_graphs.")
+
+
+def check_environments(name: str, environments: object) -> None:
+    """Refuse a number of environments that is none."""
+    if not isinstance(environments, int) or not 1 <= environments <= 1000:
+        raise UsageError(
+            f"{name}: environments must be a whole number in 1..1000; got {environments}"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """Datasets made by the same code."""
@@ -78,10 +111,16 @@ class Family:
     names: tuple[str, ...]
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other names, and the name each stands for."""
+    listed: bool = True
+    """Whether these are datasets that are known before a user names files."""
     card: Callable[[str], Card]
     """Describe a dataset without reading anything."""
     size: Callable[[str, int | None], int | None]
     """Resolve the number of graphs that was asked for, or refuse it."""
+    options: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = no_options
+    """Resolve the options that only some datasets have, or refuse them."""
+    more_files: Callable[[str, Mapping[str, Any]], dict[str, Path]] = lambda _name, _options: {}
+    """Return files that options ask for beside those of the card, by name."""
     open: Callable[[Order], Source]
     """Read or plan a dataset."""
     sources: tuple[str, ...]

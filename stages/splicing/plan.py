@@ -11,7 +11,7 @@ from gsx.columns import CorpusInfo, Environment
 from gsx.stages.splicing.splicer import ORIGIN_OF, Option
 from gsx.storage.corpus_writer import Shard
 
-SIZE_DOMAINS = ("size", "length")
+SIZE_DOMAINS = ("size", "length", "size-color")
 """Shifts of the number of nodes: each option reaches sizes of its own."""
 MEANING: dict[Option, str] = {
     1: "causal pieces",

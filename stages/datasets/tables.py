@@ -1,0 +1,97 @@
+"""Read tables of text that users bring: CSV, plain or gzipped, and what can be wrong with them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gsx.errors import StageError, nearest
+from gsx.ragged import Array
+
+MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
+"""Words for a value that is not known, in lower case."""
+_DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a file, all as long as its header."""
+
+    name: str
+    """Stands for the file in errors."""
+    header: list[str]
+    rows: list[list[str]]
+
+    def column(self, name: str, hint: str = "") -> list[str]:
+        """Return the cells of a column; ``hint`` ends the error when there is none."""
+        if name not in self.header:
+            guess = nearest(name, self.header)
+            more = hint or (f" {guess}" if guess.startswith("Did") else "")
+            header = ",".join(self.header)
+            raise StageError(f"{self.name} has no column `{name}`; its header is `{header}`.{more}")
+        place = self.header.index(name)
+        return [row[place] for row in self.rows]
+
+    def numbers(self, name: str) -> Array:
+        """Return the numbers of a column ``[n]``, NaN where nothing is known."""
+        found = np.full(len(self.rows), np.nan)
+        for row, cell in enumerate(self.column(name)):
+            text = cell.strip()
+            if text.lower() in MISSING:
+                continue
+            try:
+                found[row] = float(text)
+            except ValueError:
+                raise StageError(
+                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or nothing."
+                ) from None
+            if np.isinf(found[row]):
+                raise StageError(f"{self.name}, row {row}: {name} is infinite.")
+        return found
+
+
+def read_table(path: Path, name: str, what: str = "a table with a header") -> Table:
+    """Read a table; ``name`` stands for it in errors and ``what`` says what it should be."""
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if name.endswith(".gz") else data).decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise StageError(f"{name} cannot be read: {error}") from error
+    sign = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+    try:
+        lines = [row for row in csv.reader(io.StringIO(text), delimiter=sign, strict=True) if row]
+    except csv.Error as error:
+        raise StageError(f"{name} is no CSV: {error}") from error
+    if not lines:
+        raise StageError(f"{name} is empty; it should be {what}.")
+    header, *rows = lines
+    header = [cell.strip() for cell in header]
+    _check_header(header, name, sign)
+    if not rows:
+        raise StageError(f"{name} has a header and no rows.")
+    for number, row in enumerate(rows):
+        if len(row) != len(header):
+            raise StageError(
+                f"{name}, row {number}: {len(row)} fields; the header has {len(header)}."
+            )
+    return Table(name, header, rows)
+
+
+def _check_header(header: list[str], name: str, sign: str) -> None:
+    if len(header) == 1:
+        for other, word in _DELIMITERS.items():
+            if other != sign and other in header[0]:
+                raise StageError(
+                    f"{name}: the header `{header[0]}` is one field. Its fields seem to be parted "
+                    f"by {word}; gsx reads {_DELIMITERS[sign]} (and tabs where the name ends in "
+                    "`.tsv`)."
+                )
+    again = sorted({cell for cell in header if header.count(cell) > 1})
+    if again:
+        raise StageError(f"{name}: the column `{again[0]}` stands more than once in the header.")

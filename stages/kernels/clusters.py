@@ -1,0 +1,115 @@
+"""Groups of graphs that look alike, for data that comes without environments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gsx.columns import Feature
+from gsx.ragged import Array, Ints, rows_of
+from gsx.table import GraphTable
+
+MOST = 8
+"""Groups that are tried at most."""
+_ROUNDS = 50
+_SMALLEST = 0.05
+"""Share of the points that a group has at least."""
+_WIDTH = 16
+"""Directions of largest spread that are kept."""
+
+
+def embed_graphs(table: GraphTable, words: tuple[Feature, ...]) -> Array:
+    """Return a few numbers per graph, ``[G, D]``: size, density, and what its nodes are.
+
+    Features that have ``words`` count by the share of the nodes that has each, others by their
+    mean. Size, density and each feature with words have a spread of 1 as a whole, so that a rare
+    word weighs little.
+    """
+    nodes = np.maximum(table.num_nodes, 1)
+    blocks = [np.log(nodes)[:, None], (table.num_edges / nodes)[:, None]]
+    blocks += [each / nodes[:, None] for each in _sums(table, words)]
+    found = np.concatenate([_scaled(each) for each in blocks], axis=1)
+    if found.shape[1] > _WIDTH:
+        _, directions = np.linalg.eigh(found.T @ found)
+        found = found @ directions[:, -_WIDTH:]
+    return np.asarray(found)
+
+
+def cluster(points: Array, generator: np.random.Generator, most: int = MOST) -> Ints:
+    """Return the group of every point ``[n]``, from 0; how many groups, the points decide.
+
+    Each number of groups from 2 to ``most`` is tried with Lloyd's rounds, and the one whose points
+    lie closest to their own center, against the next one, is kept, if no group is tiny. Where all
+    tries have a tiny group, the points are cut in half along their largest spread. Points that are
+    all the same are one group.
+    """
+    if not len(points) or not points.shape[1] or not (points != points[0]).any():
+        return np.zeros(len(points), dtype=np.int64)
+    best, kept = -np.inf, None
+    for count in range(2, min(most, len(points)) + 1):
+        group, quality = _lloyd(points, count, generator)
+        tiny = np.bincount(group).min() < _SMALLEST * len(points)
+        if quality > best and not tiny:
+            best, kept = quality, group
+    if kept is None:
+        along = points[:, int(points.var(axis=0).argmax())]
+        kept = (along > np.median(along)).astype(np.int64)
+    return np.unique(kept, return_inverse=True)[1]
+
+
+def _scaled(block: Array) -> Array:
+    """Return a block around 0 with a total spread of 1."""
+    block = block - block.mean(axis=0)
+    spread = float(np.sqrt(block.var(axis=0).sum()))
+    return np.asarray(block / spread if spread > 1e-9 else block)
+
+
+def _sums(table: GraphTable, words: tuple[Feature, ...]) -> list[Array]:
+    """Return, per graph, how many nodes have each word, or the sum of each feature."""
+    values = table.node.get("node_feat")
+    if not isinstance(values, np.ndarray):
+        return []
+    owner = rows_of(table.node_ptr)
+    if words:
+        return [
+            np.bincount(
+                owner * len(each.words) + values[:, place],
+                minlength=len(table) * len(each.words),
+            ).reshape(len(table), len(each.words))
+            for place, each in enumerate(words)
+        ]
+    sums = [
+        np.bincount(owner, weights=values[:, place], minlength=len(table))
+        for place in range(values.shape[1])
+    ]
+    return [np.stack(sums, axis=1)]
+
+
+def _lloyd(points: Array, count: int, generator: np.random.Generator) -> tuple[Ints, float]:
+    """Return groups around ``count`` centers, and how well they part the points (at most 1)."""
+    centers = points[[generator.integers(len(points))]]
+    for _ in range(count - 1):
+        weight = _distances(points, centers).min(axis=1)
+        if weight.sum() <= 0:
+            break
+        drawn = generator.choice(len(points), p=weight / weight.sum())
+        centers = np.concatenate([centers, points[[drawn]]])
+    group = _distances(points, centers).argmin(axis=1)
+    for _ in range(_ROUNDS):
+        size = np.bincount(group, minlength=len(centers))
+        total = np.zeros_like(centers)
+        np.add.at(total, group, points)
+        centers = np.where(size[:, None] > 0, total / np.maximum(size, 1)[:, None], centers)
+        moved = _distances(points, centers).argmin(axis=1)
+        if (moved == group).all():
+            break
+        group = moved
+    if len(centers) < 2:
+        return group, -1.0
+    near = np.sqrt(np.sort(_distances(points, centers), axis=1)[:, :2])
+    return group, float(np.mean((near[:, 1] - near[:, 0]) / np.maximum(near[:, 1], 1e-12)))
+
+
+def _distances(points: Array, centers: Array) -> Array:
+    """Return squared distances, ``[n, k]``."""
+    square = (points**2).sum(1)[:, None] - 2 * points @ centers.T + (centers**2).sum(1)
+    return np.asarray(np.maximum(square, 0))

@@ -1,0 +1,50 @@
+import numpy as np
+
+from gsx.columns import Feature
+from gsx.ragged import pointers
+from gsx.seeds import rng
+from gsx.stages.kernels.clusters import cluster, embed_graphs
+from gsx.table import GraphTable
+
+
+def test_points_that_lie_apart_are_groups():
+    centers = np.array([[0, 0], [10, 0], [0, 10]])
+    truth = np.repeat(np.arange(3), 40)
+    points = centers[truth] + rng(0, "tests").normal(size=(120, 2))
+    group = cluster(points, rng(0, "tests", "cluster"))
+    assert len({*zip(truth.tolist(), group.tolist(), strict=True)}) == 3
+    assert sorted(set(group.tolist())) == [0, 1, 2]
+    np.testing.assert_array_equal(group, cluster(points, rng(0, "tests", "cluster")))
+
+
+def test_a_few_strange_points_are_no_group():
+    points = np.concatenate([np.arange(100.0), [1e4, -1e4]])[:, None]
+    group = cluster(points, rng(0, "tests"))
+    assert np.bincount(group).min() >= 0.05 * len(points)
+
+
+def test_points_that_are_all_the_same_are_one_group():
+    assert cluster(np.ones((5, 2)), rng(0, "tests")).tolist() == [0] * 5
+    assert cluster(np.ones((5, 0)), rng(0, "tests")).tolist() == [0] * 5
+    assert cluster(np.ones((0, 2)), rng(0, "tests")).tolist() == []
+
+
+def graphs(sizes, feat):
+    return GraphTable(
+        node_ptr=pointers(sizes),
+        edge_ptr=np.zeros(len(sizes) + 1, dtype=np.int64),
+        node={"node_feat": feat},
+        edge={"edge_src": np.zeros(0, np.int32), "edge_dst": np.zeros(0, np.int32)},
+    )
+
+
+def test_graphs_are_told_apart_by_size_and_by_what_nodes_are():
+    words = (Feature(name="kind", words=("a", "b", "c")),)
+    codes = np.array([[0], [0], [1], [2], [0], [0]], dtype=np.uint8)
+    found = embed_graphs(graphs([2, 2, 2], codes), words)
+    assert found.shape == (3, 5)
+    np.testing.assert_allclose(found[0], found[2])
+    assert np.abs(found[0] - found[1]).max() > 0.5
+    plain = embed_graphs(graphs([1, 3, 2], np.ones((6, 40), dtype=np.float32)), ())
+    assert plain.shape == (3, 16)
+    assert len(np.unique(np.round(plain, 6), axis=0)) == 3
