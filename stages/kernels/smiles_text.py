@@ -30,6 +30,8 @@ class Texts:
     """``[N]`` where the atom of every node starts in the text of its molecule."""
     end: Ints
     """``[N]`` where it ends."""
+    place: Ints
+    """``[N]`` how many atoms of its molecule are written before it."""
 
 
 def locate_atoms(texts: Sequence[str], order: Ints, node_ptr: Ints) -> Texts:
@@ -42,7 +44,9 @@ def locate_atoms(texts: Sequence[str], order: Ints, node_ptr: Ints) -> Texts:
     place = np.repeat(node_ptr[:-1], counts) + order
     start, end = np.empty(len(flat), dtype=np.int64), np.empty(len(flat), dtype=np.int64)
     start[place], end[place] = flat[:, 0], flat[:, 1]
-    return Texts(texts, start, end)
+    rank = np.empty(len(flat), dtype=np.int64)
+    rank[place] = np.arange(len(flat)) - np.repeat(node_ptr[:-1], counts)
+    return Texts(texts, start, end, rank)
 
 
 def join_texts(parts: Sequence[Texts]) -> Texts:
@@ -51,6 +55,7 @@ def join_texts(parts: Sequence[Texts]) -> Texts:
         [text for part in parts for text in part.text],
         np.concatenate([part.start for part in parts]),
         np.concatenate([part.end for part in parts]),
+        np.concatenate([part.place for part in parts]),
     )
 
 

@@ -25,7 +25,8 @@ from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, wl_hashes
-from gsx.stages.splicing.components import END, MEAN, NUMBER, SPREAD, START, Components
+from gsx.stages.kernels.written import Written
+from gsx.stages.splicing.components import END, MEAN, NUMBER, PLACE, SPREAD, START, Components
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
 from gsx.stages.splicing.molecules import Chemist, spliced_smiles
 from gsx.table import GraphTable, Values, concat
@@ -34,7 +35,7 @@ Option = Literal[1, 2, 3]
 ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
 REDRAWS = 24
 """Times a graph is drawn anew after it was refused."""
-_INNER = {MEAN, SPREAD, NUMBER, START, END}
+_INNER = {MEAN, SPREAD, NUMBER, START, END, PLACE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,9 @@ class Splicer:
         if self.chemist is not None:
             texts = self._smiles(taken, ids, composition, bridges)
             table = table.with_columns(graph={"smiles": text_rows(texts)})
-            valid, table = self.chemist.judge(table)
+            slot = rows_of(taken.node_ptr)
+            place = taken.node_ptr[slot] + taken.dense("node", PLACE)
+            valid, table = self.chemist.judge(table, Written(texts, place, slot))
             reasons["not a molecule"] += int((fine & ~valid).sum())
             fine = fine & valid
         return table, fine, reasons
