@@ -68,7 +68,8 @@ def joined_smiles(
     written in them.
     """
     first = FIRST_LABEL
-    if any(int(label) >= first for text in pieces for label in _LABEL.findall(text)):
+    long = [text for text in pieces if "%" in text]
+    if long and any(int(label) >= first for text in long for label in _LABEL.findall(text)):
         first = LAST_LABEL + 1
     ends: list[list[tuple[int, int, str]]] = [[] for _ in pieces]
     for number, (left, start, end, right, start_2, end_2) in enumerate(bonds, first):
@@ -80,6 +81,9 @@ def joined_smiles(
 
 def _labelled(text: str, ends: list[tuple[int, int, str]]) -> str:
     """Put labels behind atoms; an atom in brackets counts its hydrogens, and loses one each."""
+    if len(ends) == 1 and text[ends[0][0]] != "[":
+        _, end, label = ends[0]
+        return f"{text[:end]}{label}{text[end:]}"
     written, done = [], 0
     for number, (start, end, label) in enumerate(ends):
         if end > done:

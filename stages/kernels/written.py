@@ -207,8 +207,8 @@ def _reverse(from_: Ints, src: Array, dst: Array, start: Ints, edge: Ints) -> In
     first = np.searchsorted(from_, ends)
     counts = np.searchsorted(from_, ends, side="right") - first
     found = ranges(first, counts)
-    wanted = np.repeat(src[edge], counts)
-    return found[dst[found] == wanted]
+    back: Ints = found[dst[found] == np.repeat(src[edge], counts)]
+    return back
 
 
 @dataclass(slots=True, eq=False)
@@ -245,7 +245,7 @@ def _read(table: GraphTable, written: Written, around: _Around, away: set[int]) 
         for graph, text in enumerate(written.texts):
             if graph in away:
                 continue
-            molecule = parse(text, _AS_WRITTEN)
+            molecule: Chem.Mol | None = parse(text, _AS_WRITTEN)
             if molecule is None:
                 found.refused[graph] = NOT_READ
                 continue

@@ -24,7 +24,7 @@ from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools
-from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.kernels.written import Written
 from gsx.stages.splicing.components import END, MEAN, NUMBER, PLACE, SPREAD, START, Components
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
@@ -103,7 +103,7 @@ class Splicer:
         """Make block ``number`` of the option: ``count`` graphs, the same whoever makes them."""
         name = ("generate", ORIGIN_OF[self.rules.option], number)
         found: list[GraphTable] = []
-        places: list[Ints] = []
+        rows, drawn = np.zeros(count, dtype=np.int64), 0
         hashes = np.zeros(count, dtype=np.uint64)
         refused: Counter[str] = Counter()
         open_places = np.arange(count)
@@ -113,11 +113,12 @@ class Splicer:
             table, fine, reasons = self._draw(len(open_places), stream, "/".join(map(str, name)))
             refused.update(reasons)
             hashed = wl_hashes(table)
-            again = np.isin(hashed, self.forbidden) & fine
+            again = are_among(hashed, self.forbidden) & fine
             refused["held-out graph"] += int(again.sum())
             good = np.flatnonzero(fine & ~again)
-            found.append(table.take(good))
-            places.append(open_places[good])
+            found.append(table)
+            rows[open_places[good]] = drawn + good
+            drawn += len(table)
             hashes[open_places[good]] = hashed[good]
             open_places = np.delete(open_places, good)
             first_refused = len(open_places) if attempt == 0 else first_refused
@@ -129,8 +130,7 @@ class Splicer:
                 f"graphs were refused {REDRAWS} times ({_reasons(refused)}). Change the seed, f or "
                 "the bridges."
             )
-        order = np.argsort(np.concatenate(places), kind="stable")
-        made = found[0] if len(found) == 1 else concat(found).take(order)
+        made = found[0] if len(found) == 1 else concat(found).take(rows)
         return Block(made, hashes, +refused, first_refused)
 
     def _draw(
