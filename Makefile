@@ -51,7 +51,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/train.py
 	$(BIN)/python bench/precision.py
 
-extract-results: setup ## Measure the extractors on Motif; writes results/extract/*.json (an hour)
+extract-results: setup ## Measure the extractors; writes results/extract/*.json (an hour)
 	$(BIN)/python results/extract.py
 
 bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (ten minutes)

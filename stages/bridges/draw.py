@@ -54,6 +54,30 @@ class Attachments:
             self.right_slot[rows],
         )
 
+    def among(self, free: Bools) -> Attachments:
+        """Return them as if there were no nodes but the free ones, ``[N]``, numbered anew."""
+        before = pointers(free)
+        left, right = before[self.left_start], before[self.right_start]
+        return Attachments(
+            left,
+            before[self.left_start + self.left_count] - left,
+            right,
+            before[self.right_start + self.right_count] - right,
+            self.left_slot,
+            self.right_slot,
+        )
+
+    @property
+    def ptr(self) -> Ints:
+        """Where the pairs of every attachment start, ``[P + 1]``, one attachment after another."""
+        return pointers(self.left_count * self.right_count)
+
+    def ends(self, pair: Ints, attachment: Ints) -> tuple[Ints, Ints]:
+        """Return the two nodes of some pairs of some attachments."""
+        inside = pair - self.ptr[attachment]
+        left, right = np.divmod(inside, self.right_count[attachment])
+        return self.left_start[attachment] + left, self.right_start[attachment] + right
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bridges:
@@ -159,6 +183,8 @@ class Drawer:
 
 def _counter(model: BridgeModel, counted: Array, attachments: Attachments) -> Floats:
     """Return the counter's probabilities of 1..largest bridges, ``[P, largest]``."""
+    if model.shape.largest_count == 1:
+        return np.ones((len(attachments), 1))
     left = torch.from_numpy(counted[attachments.left_slot]).to(model.device)
     right = torch.from_numpy(counted[attachments.right_slot]).to(model.device)
     return np.asarray(model.counter(left, right).softmax(dim=1).cpu().numpy(), dtype=np.float64)
@@ -185,35 +211,23 @@ class _Run:
     attachments: Attachments
     likely: Floats
 
-    @property
-    def ptr(self) -> Ints:
-        """Where the pairs of every attachment start, ``[P + 1]``."""
-        return pointers(self.attachments.left_count * self.attachments.right_count)
-
-    def ends(self, pair: Ints, attachment: Ints) -> tuple[Ints, Ints]:
-        """Return the two nodes of some pairs of some attachments."""
-        inside = pair - self.ptr[attachment]
-        left, right = np.divmod(inside, self.attachments.right_count[attachment])
-        return (
-            self.attachments.left_start[attachment] + left,
-            self.attachments.right_start[attachment] + right,
-        )
-
-    def logits(self) -> Array:
-        """Return the logits of all pairs, ``[pairs]``."""
-        found = np.empty(int(self.ptr[-1]), dtype=np.float32)
+    def logits(self, free: Bools | None = None) -> Array:
+        """Return the logits of all pairs, ``[pairs]``, or of pairs of free nodes."""
+        found = np.empty(int(self.attachments.ptr[-1]), dtype=np.float32)
         here = 0
         for first, last in _blocks(self.attachments):
             part = self.attachments.take(np.arange(first, last))
             left, has_left = _padded(part.left_start, part.left_count)
             right, has_right = _padded(part.right_start, part.right_count)
+            if free is not None:
+                has_left, has_right = has_left & free[left], has_right & free[right]
             grid = self.model.decoder.grid_logits(
                 self.terms, torch.from_numpy(left), torch.from_numpy(right)
             )
             values = grid.cpu().numpy()[has_left[:, :, None] & has_right[:, None, :]]
             found[here : here + len(values)] = values
             here += len(values)
-        return found
+        return found[:here]
 
 
 def _blocks(attachments: Attachments) -> Iterator[tuple[int, int]]:
@@ -237,7 +251,10 @@ def _padded(start: Ints, count: Ints) -> tuple[Ints, Bools]:
 def _draw_run(
     run: _Run, free: Bools | None, stream: np.random.Generator, pairs: PairRule, counts: CountRule
 ) -> tuple[Ints, Ints, Ints]:
-    ptr = run.ptr
+    alone = run.likely.shape[1] == 1 and counts == "expected"  # one bridge each, whatever the odds
+    if free is not None and alone and pairs == "learned" and run.model.shape.model == "vae":
+        return _draw_single(run, free, stream)
+    ptr = run.attachments.ptr
     if pairs == "random":
         odds = np.ones(int(ptr[-1]), dtype=np.float32)
     elif run.model.shape.model == "vae":
@@ -252,19 +269,30 @@ def _draw_run(
         total = np.add.reduceat(odds / (1 + odds), ptr[:-1], dtype=np.float64)
         wanted = np.clip(np.rint(total).astype(np.int64), 1, run.likely.shape[1])
     if free is not None:
-        left, right = run.ends(np.arange(ptr[-1]), rows_of(ptr))
+        left, right = run.attachments.ends(np.arange(ptr[-1]), rows_of(ptr))
         odds = odds * (free[left] & free[right])
     at, pair = draw_from_odds(odds, ptr, wanted, stream)
-    return at, *run.ends(pair, at)
+    return at, *run.attachments.ends(pair, at)
+
+
+def _draw_single(run: _Run, free: Bools, stream: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+    """Draw one bridge of every attachment among its pairs of free nodes, looking at no others."""
+    inner, nodes = run.attachments.among(free), np.flatnonzero(free)
+    odds = np.exp(np.clip(run.logits(free), -30, 30))
+    one = np.ones(len(inner), dtype=np.int64)
+    at, pair = draw_from_odds(odds, inner.ptr, one, stream)
+    left, right = inner.ends(pair, at)
+    return at, nodes[left], nodes[right]
 
 
 def _denoised(run: _Run, stream: np.random.Generator) -> Array:
     """Walk from pure noise to the belief in every pair; the last step gives the odds."""
-    ptr, size = run.ptr, int(run.ptr[-1])
+    ptr = run.attachments.ptr
+    size = int(ptr[-1])
     expected = run.likely @ np.arange(1, run.likely.shape[1] + 1)
     rates = np.repeat(expected / np.maximum(np.diff(ptr), 1), np.diff(ptr)).astype(np.float32)
     rates = np.minimum(rates, 0.5)
-    left, right = run.ends(np.arange(size), rows_of(ptr))
+    left, right = run.attachments.ends(np.arange(size), rows_of(ptr))
     plain = torch.from_numpy(run.logits())
     bits = (stream.random(size, dtype=np.float32) < rates).astype(np.float32)
     odds = np.empty(size, dtype=np.float32)

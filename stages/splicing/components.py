@@ -23,6 +23,8 @@ PORT = "port"
 """Node column: whether the node had an edge to what was cut away; all nodes of whole graphs do."""
 START, END = "smiles_start", "smiles_end"
 """Node columns of where an atom is written in the SMILES of its component."""
+PLACE = "smiles_place"
+"""Node column of how many atoms are written before it there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +88,8 @@ def components_of(
     texts: tuple[str, ...] = ()
     if chemist is not None:
         written = chemist.write(part)
-        part = part.with_columns(node={START: written.start, END: written.end})
+        where = {START: written.start, END: written.end, PLACE: written.place}
+        part = part.with_columns(node=where)
         texts = tuple(written.text)
     return Components(part, fit, counted, slots, texts, len(train) - len(fit))
 

@@ -26,7 +26,8 @@ from gsx.stages.kernels.chords import draw_chords
 from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools, Floats
-from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
+from gsx.stages.kernels.written import Written
 from gsx.stages.splicing.columns import (
     COPY,
     JOINT,
@@ -40,6 +41,7 @@ from gsx.stages.splicing.components import (
     END,
     MEAN,
     NUMBER,
+    PLACE,
     PORT,
     SPREAD,
     START,
@@ -53,7 +55,7 @@ Option = Literal[1, 2, 3]
 ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
 REDRAWS = 24
 """Times a graph is drawn anew after it was refused."""
-_INNER = {MEAN, SPREAD, NUMBER, PORT, COPY, START, END}
+_INNER = {MEAN, SPREAD, NUMBER, PLACE, PORT, COPY, START, END}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ class Splicer:
         """Make block ``number`` of the option: ``count`` graphs, the same whoever makes them."""
         name = ("generate", ORIGIN_OF[self.rules.option], number)
         found: list[GraphTable] = []
-        places: list[Ints] = []
+        rows, drawn = np.zeros(count, dtype=np.int64), 0
         hashes = np.zeros(count, dtype=np.uint64)
         refused: Counter[str] = Counter()
         open_places = np.arange(count)
@@ -135,11 +137,12 @@ class Splicer:
             table, fine, reasons = self._draw(len(open_places), stream, "/".join(map(str, name)))
             refused.update(reasons)
             hashed = wl_hashes(table)
-            again = np.isin(hashed, self.forbidden) & fine
+            again = are_among(hashed, self.forbidden) & fine
             refused["held-out graph"] += int(again.sum())
             good = np.flatnonzero(fine & ~again)
-            found.append(table.take(good))
-            places.append(open_places[good])
+            found.append(table)
+            rows[open_places[good]] = drawn + good
+            drawn += len(table)
             hashes[open_places[good]] = hashed[good]
             open_places = np.delete(open_places, good)
             first_refused = len(open_places) if attempt == 0 else first_refused
@@ -151,8 +154,7 @@ class Splicer:
                 f"graphs were refused {REDRAWS} times ({_reasons(refused)}). Change the seed, f or "
                 "the bridges."
             )
-        order = np.argsort(np.concatenate(places), kind="stable")
-        made = found[0] if len(found) == 1 else concat(found).take(order)
+        made = found[0] if len(found) == 1 else concat(found).take(rows)
         return Block(made, hashes, +refused, first_refused)
 
     def _draw(
@@ -199,7 +201,9 @@ class Splicer:
         if self.chemist is not None:
             texts = self._smiles(taken, ids, composition, bridges)
             table = table.with_columns(graph={"smiles": text_rows(texts)})
-            valid, table = self.chemist.judge(table)
+            slot = rows_of(taken.node_ptr)
+            place = taken.node_ptr[slot] + taken.dense("node", PLACE)
+            valid, table = self.chemist.judge(table, Written(texts, place, slot))
             reasons["not a molecule"] += int((fine & ~valid).sum())
             fine = fine & valid
         return table, fine, reasons
