@@ -153,6 +153,7 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"generate": config.seed},
+    later={"grow": 0.0, "chords": 0.0, "ports": "any"},
     sources=(
         "gsx.stages.generate",
         "gsx.stages.bridges.diffusion",

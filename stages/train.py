@@ -213,7 +213,7 @@ def _save(weights: Mapping[str, Array], path: Path) -> None:
 
 STAGE = Stage(
     name="train",
-    version=1,
+    version=2,
     kind="model",
     config=TrainConfig,
     inputs={"corpus": "generate", "source": "prepare"},

@@ -164,15 +164,23 @@ class Drawer:
         return cls(model, state, terms, nodes.counted, pairs, counts)
 
     def draw(
-        self, attachments: Attachments, stream: np.random.Generator, free: Bools | None = None
+        self,
+        attachments: Attachments,
+        stream: np.random.Generator,
+        free: Bools | None = None,
+        wanted: Ints | None = None,
     ) -> Bridges:
-        """Draw the bridges of some attachments; ``free`` ``[N]`` are nodes that may take one."""
+        """Draw the bridges of some attachments; ``free`` ``[N]`` are nodes that may take one.
+
+        ``wanted`` ``[P]`` says how many of each, 0 where the rule decides.
+        """
         with torch.no_grad():
             likely = _counter(self.model, self.counted, attachments)
             found = []
             for rows in _runs(attachments):
                 run = _Run(self.model, self.terms, attachments.take(rows), likely[rows])
-                at, left, right = _draw_run(run, free, stream, self.pairs, self.counts)
+                told = None if wanted is None else wanted[rows]
+                at, left, right = _draw_run(run, free, told, stream, self.pairs, self.counts)
                 found.append((rows[at], left, right))
             at, left, right = (np.concatenate(part) for part in zip(*found, strict=True))
             order = np.argsort(at, kind="stable")
@@ -249,9 +257,16 @@ def _padded(start: Ints, count: Ints) -> tuple[Ints, Bools]:
 
 
 def _draw_run(
-    run: _Run, free: Bools | None, stream: np.random.Generator, pairs: PairRule, counts: CountRule
+    run: _Run,
+    free: Bools | None,
+    told: Ints | None,
+    stream: np.random.Generator,
+    pairs: PairRule,
+    counts: CountRule,
 ) -> tuple[Ints, Ints, Ints]:
-    alone = run.likely.shape[1] == 1 and counts == "expected"  # one bridge each, whatever the odds
+    alone = (
+        run.likely.shape[1] == 1 and told is None and counts == "expected"
+    )  # one bridge each, whatever the odds
     if free is not None and alone and pairs == "learned" and run.model.shape.model == "vae":
         return _draw_single(run, free, stream)
     ptr = run.attachments.ptr
@@ -268,6 +283,8 @@ def _draw_run(
     else:
         total = np.add.reduceat(odds / (1 + odds), ptr[:-1], dtype=np.float64)
         wanted = np.clip(np.rint(total).astype(np.int64), 1, run.likely.shape[1])
+    if told is not None:
+        wanted = np.where(told > 0, told, wanted)
     if free is not None:
         left, right = run.attachments.ends(np.arange(ptr[-1]), rows_of(ptr))
         odds = odds * (free[left] & free[right])
@@ -278,7 +295,7 @@ def _draw_run(
 def _draw_single(run: _Run, free: Bools, stream: np.random.Generator) -> tuple[Ints, Ints, Ints]:
     """Draw one bridge of every attachment among its pairs of free nodes, looking at no others."""
     inner, nodes = run.attachments.among(free), np.flatnonzero(free)
-    odds = np.exp(np.clip(run.logits(free), -30, 30))
+    odds = np.exp(np.clip(run.logits(free), -LARGEST_LOGIT, LARGEST_LOGIT))
     one = np.ones(len(inner), dtype=np.int64)
     at, pair = draw_from_odds(odds, inner.ptr, one, stream)
     left, right = inner.ends(pair, at)

@@ -151,13 +151,15 @@ def _require_numbers(net: nn.Module, epoch: int) -> None:
 def _keep(
     fitted: Fitted, net: nn.Module, scores: Mapping[str, float], epoch: int, metric: str
 ) -> None:
-    """Remember the weights of the last epoch, and of the first best one by every rule."""
+    """Remember the weights of the last epoch, and of the best by every rule, the last of equals."""
     now = Kept(epoch, {k: v.detach().cpu().numpy().copy() for k, v in net.state_dict().items()})
     fitted.kept["last"] = now
     for rule in ("ood_val", "id_val"):
         if rule in scores:
             before = fitted.kept.get(rule)
-            if before is None or better(metric, scores[rule], fitted.curves[before.epoch][rule]):
+            if before is None or not better(
+                metric, fitted.curves[before.epoch][rule], scores[rule]
+            ):
                 fitted.kept[rule] = now
 
 

@@ -20,7 +20,7 @@ MEAN, SPREAD = "latent_mean", "latent_spread"
 NUMBER = "source_number"
 """Node column of the number a node has in its source graph."""
 PORT = "port"
-"""Node column: whether the node had an edge to what was cut away; all nodes of whole graphs do."""
+"""Node column: how many edges the node had to what was cut away."""
 START, END = "smiles_start", "smiles_end"
 """Node columns of where an atom is written in the SMILES of its component."""
 PLACE = "smiles_place"
@@ -94,14 +94,13 @@ def components_of(
     return Components(part, fit, counted, slots, texts, len(train) - len(fit))
 
 
-def _ports(train: GraphTable, keep: Bools | None) -> Bools:
-    """Say of every kept node whether it has an edge to a node that is not kept."""
+def _ports(train: GraphTable, keep: Bools | None) -> Ints:
+    """Count the edges every kept node has to nodes that are not kept."""
     if keep is None:
-        return np.ones(train.total_nodes, dtype=bool)
+        return np.zeros(train.total_nodes, dtype=np.int64)
     src, dst = global_edges(train)
-    port = np.zeros(train.total_nodes, dtype=bool)
-    port[src[~keep[dst]]] = True
-    return port[keep]
+    lost = np.bincount(src[~keep[dst]], minlength=train.total_nodes)
+    return np.asarray(lost[keep], dtype=np.int64)
 
 
 def join_components(lead: Components, rest: Components) -> Components:

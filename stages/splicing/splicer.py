@@ -288,21 +288,26 @@ class Splicer:
             counts=self.rules.bridge_count,
         )
         if self.chemist is None:
-            return drawer.draw(attachments, stream, self._free(taken, composition))
+            own = self._own_joints(taken, composition, attachments)
+            return drawer.draw(attachments, stream, *own)
         return _draw_bonds(drawer, attachments, composition.slots[right], taken, stream)
 
-    def _free(self, taken: GraphTable, composition: Composition) -> Bools | None:
-        """Say which nodes may take a bridge, ``[N]``; None for all.
+    def _own_joints(
+        self, taken: GraphTable, composition: Composition, attachments: Attachments
+    ) -> tuple[Bools | None, Ints | None]:
+        """Say which nodes may take a bridge, ``[N]``, and how many each attachment gets, ``[P]``.
 
-        With own ports, a first component takes one only where its own graph joined it to the rest;
-        one that was never joined takes it anywhere.
+        With own ports, a first component is joined where its own graph joined it to the rest, and
+        as often; one that was never joined is joined anywhere. None and 0 leave it to the model.
         """
         if self.rules.ports == "any":
-            return None
-        port = taken.dense("node", PORT)
+            return None, None
+        lost = taken.dense("node", PORT)
         owner = rows_of(taken.node_ptr)
-        never = np.bincount(owner[port], minlength=len(taken)) == 0
-        return np.asarray(port | (composition.slots > 0)[owner] | never[owner])
+        times = np.bincount(owner, weights=lost, minlength=len(taken)).astype(np.int64)
+        leads = composition.slots == 0
+        free = (lost > 0) | ~leads[owner] | (times == 0)[owner]
+        return free, np.where(leads[attachments.left_slot], times[attachments.left_slot], 0)
 
     def _with_chords(
         self,
