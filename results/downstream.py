@@ -1,7 +1,7 @@
 """Train classifiers without and with spliced corpora: ``python results/downstream.py [DATASET …]``.
 
-Writes ``results/<dataset>/<method>-<seed>.json``, one file per run, and skips what is there: stop it
-at any time, start it again, or start it twice (``--part 0/2`` and ``--part 1/2``) to use two cores.
+Writes ``results/<dataset>/<method>-<seed>.json``, one file per run, and skips what is there: stop
+it at any time, start it again, or twice (``--part 0/2`` and ``--part 1/2``) to use two cores.
 Corpora and models are found again in the store by their keys. ``--methods a,b`` runs some only.
 """
 
