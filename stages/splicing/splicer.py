@@ -22,13 +22,14 @@ from gsx.stages.bridges.draw import (
 )
 from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.kernels.fragments import free_valence
+from gsx.stages.kernels.smiles_text import spliced_smiles
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.kernels.written import Written
 from gsx.stages.splicing.components import END, MEAN, NUMBER, PLACE, SPREAD, START, Components
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
-from gsx.stages.splicing.molecules import Chemist, spliced_smiles
+from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, Values, concat
 
 Option = Literal[1, 2, 3]
