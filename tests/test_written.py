@@ -8,11 +8,10 @@ from gsx.seeds import rng
 from gsx.stages.kernels.chem import read_molecules
 from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.rebuild import check_spliced, stand_alone, write_smiles
-from gsx.stages.kernels.smiles_text import joined_smiles, locate_atoms
+from gsx.stages.kernels.smiles_text import joined_smiles, locate_atoms, spliced_smiles
 from gsx.stages.kernels.splice import add_edges, union
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.stages.kernels.written import NOT_READ, Written, check_written
-from gsx.stages.splicing.molecules import spliced_smiles
 from tests.test_rebuild import FEW, halves, table_of
 
 
@@ -139,3 +138,14 @@ def test_labels_of_bridges_do_not_meet_those_of_rings():
     assert joined_smiles([text, "O"], [bond]) == "C%(100)%80CCCC%80.O%(100)"
     assert joined_smiles(["C%12CCCC%12", "O"], [bond]) == "C%80%12CCCC%12.O%80"
     assert len(read_molecules([joined_smiles([text, "O"], [bond])]).rows) == 1
+
+
+def test_many_splices_are_written_as_each_of_them_is():
+    pieces = ["CC", "O", "c1cc[nH]c1", "C[NH3+]", "C%80CCCC%80", "N", "CCC"]
+    ptr = np.array([0, 2, 4, 6, 7])
+    slots = (np.array([0, 0, 2, 4]), np.array([1, 1, 3, 5]))
+    spans = ([1, 1, 4, 0], [2, 2, 8, 1], [0, 0, 1, 0], [1, 1, 7, 1])
+    found = spliced_smiles(pieces, ptr, slots, tuple(map(np.array, spans)))
+    assert found == [
+        "CC%80%81.O%80%81", "c1cc[n]%80c1.C[NH2+]%80", "C%(100)%80CCCC%80.N%(100)", "CCC"
+    ]  # fmt: skip

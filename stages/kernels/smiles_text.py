@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from gsx.ragged import Ints, pointers
+from gsx.ragged import Array, Ints, pointers
 
 _ATOM = re.compile(r"\[[^\]]+\]|Br|Cl|[BCNOPSFIbcnops*]")
 _HYDROGENS = re.compile(r"(?<=[A-Za-z*])H(\d*)")
@@ -59,6 +60,44 @@ def join_texts(parts: Sequence[Texts]) -> Texts:
     )
 
 
+def spliced_smiles(
+    pieces: Sequence[str], ptr: Ints, slots: tuple[Ints, Ints], spans: tuple[Array, ...]
+) -> list[str]:
+    """Write every splice from the SMILES of its pieces, ``pieces[ptr[g]:ptr[g + 1]]``.
+
+    ``slots`` are the two pieces of every bridge, over all pieces; ``spans`` are start and end of
+    its left and of its right atom. Bridges come splice by splice. What is easy is written at once:
+    labels of two digits behind atoms without brackets, each piece from its end to its start.
+    """
+    owner = np.searchsorted(ptr, slots[0], side="right") - 1
+    number = FIRST_LABEL + np.arange(len(owner)) - np.searchsorted(owner, owner)
+    slot, number = np.concatenate(slots), np.tile(number, 2)
+    start, end = np.concatenate(spans[::2]), np.concatenate(spans[1::2])
+    order = np.lexsort((-number, -start, slot))
+    written = list(pieces)
+    hard = {place for place, text in enumerate(pieces) if "%" in text}
+    hard.update(slot[number > LAST_LABEL].tolist())
+    columns = (slot[order].tolist(), start[order].tolist(), end[order].tolist())
+    for place, first, last, label in zip(*columns, number[order].tolist(), strict=True):
+        text = written[place]
+        if text[first] == "[":
+            hard.add(place)
+        else:
+            written[place] = f"{text[:last]}%{label}{text[last:]}"
+    bounds = ptr.tolist()
+    found = [".".join(written[a:b]) for a, b in pairwise(bounds)]
+    for graph in {int(np.searchsorted(ptr, place, side="right")) - 1 for place in hard}:
+        rows = np.flatnonzero(owner == graph)
+        first = bounds[graph]
+        bonds = zip(
+            (slots[0][rows] - first).tolist(), *(span[rows].tolist() for span in spans[:2]),
+            (slots[1][rows] - first).tolist(), *(span[rows].tolist() for span in spans[2:]),
+            strict=True,
+        )  # fmt: skip
+        found[graph] = joined_smiles(pieces[first : bounds[graph + 1]], list(bonds))
+    return found
+
+
 def joined_smiles(
     pieces: Sequence[str], bonds: Sequence[tuple[int, int, int, int, int, int]]
 ) -> str:
@@ -81,9 +120,6 @@ def joined_smiles(
 
 def _labelled(text: str, ends: list[tuple[int, int, str]]) -> str:
     """Put labels behind atoms; an atom in brackets counts its hydrogens, and loses one each."""
-    if len(ends) == 1 and text[ends[0][0]] != "[":
-        _, end, label = ends[0]
-        return f"{text[:end]}{label}{text[end:]}"
     written, done = [], 0
     for number, (start, end, label) in enumerate(ends):
         if end > done:

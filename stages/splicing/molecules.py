@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from gsx.stages.kernels.atoms import NUM_HS, molecular
 from gsx.stages.kernels.chem import properties, read_molecules
 from gsx.stages.kernels.fragments import cuttable, round_to_units
 from gsx.stages.kernels.rebuild import stand_alone, write_smiles
-from gsx.stages.kernels.smiles_text import Texts, joined_smiles, locate_atoms
+from gsx.stages.kernels.smiles_text import Texts, locate_atoms
 from gsx.stages.kernels.subgraphs import Bools, largest_component
 from gsx.stages.kernels.written import Written, check_written
 from gsx.table import GraphTable
@@ -56,26 +55,6 @@ class Chemist:
             node={"node_feat": found.node_feat}, edge={"edge_attr": found.edge_attr}
         )
         return found.ok, changed
-
-
-def spliced_smiles(
-    pieces: Sequence[str], ptr: Ints, slots: tuple[Ints, Ints], spans: tuple[Array, ...]
-) -> list[str]:
-    """Write every splice from the SMILES of its pieces, ``pieces[ptr[g]:ptr[g + 1]]``.
-
-    ``slots`` are the two pieces of every bridge, over all pieces; ``spans`` are start and end of
-    its left and of its right atom. Bridges come splice by splice.
-    """
-    owner = np.searchsorted(ptr, slots[0], side="right") - 1
-    first = ptr[owner]
-    columns = (slots[0] - first, spans[0], spans[1], slots[1] - first, spans[2], spans[3])
-    bonds = list(zip(*(column.tolist() for column in columns), strict=True))
-    ends = np.searchsorted(owner, np.arange(len(ptr))).tolist()
-    bounds = ptr.tolist()
-    return [
-        joined_smiles(pieces[bounds[g] : bounds[g + 1]], bonds[ends[g] : ends[g + 1]])
-        for g in range(len(bounds) - 1)
-    ]
 
 
 def may_cut(table: GraphTable, info: CorpusInfo) -> Bools | None:

@@ -24,6 +24,7 @@ from gsx.stages.bridges.draw import (
 from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.kernels.chords import draw_chords
 from gsx.stages.kernels.fragments import free_valence
+from gsx.stages.kernels.smiles_text import spliced_smiles
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools, Floats
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
@@ -48,7 +49,7 @@ from gsx.stages.splicing.components import (
     Components,
 )
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
-from gsx.stages.splicing.molecules import Chemist, spliced_smiles
+from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, concat
 
 Option = Literal[1, 2, 3]
