@@ -22,7 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PIP) -e '.[dev]'
 	@touch $@
 
-demo: setup ## Build a real OOD corpus in ./artifacts, look at it, read it with plain pyarrow
+demo: setup ## Build a real OOD corpus in ./artifacts, look at it, read it, learn from it (minutes)
 	@GSX_STORE=$(or $(GSX_STORE),artifacts) $(BIN)/python examples/demo.py
 
 test: setup static ## Everything CI runs: format, lint, types, import contracts, all tests
@@ -49,8 +49,9 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/splice.py
 	$(BIN)/python bench/train.py
+	$(BIN)/python bench/precision.py
 
-extract-results: setup ## Measure the extractors on Motif; writes results/extract/*.json (an hour)
+extract-results: setup ## Measure the extractors; writes results/extract/*.json (an hour)
 	$(BIN)/python results/extract.py
 
 bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (ten minutes)

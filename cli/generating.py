@@ -40,7 +40,7 @@ def generating_plan(
     else:
         if given["num_graphs"] is not None:
             raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
-        artifacts["prepare"] = _corpus(place, source)
+        artifacts["prepare"] = corpus_named(place, source)
     wanted = _config("generate", _generate_options(given))
     needed = _stages_needed(wanted)
     for stage, option, kind in (
@@ -64,7 +64,7 @@ def generating_plan(
     return make_plan(Recipe("generate", configs)), artifacts
 
 
-def _corpus(place: Store, source: str) -> Artifact:
+def corpus_named(place: Store, source: str) -> Artifact:
     """Find a corpus; a word that looks like a dataset gets a guess."""
     try:
         return place.resolve(source, kind="corpus")
@@ -95,7 +95,8 @@ def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
 
 def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
     names = (
-        "ratio", "count", "partners", "fragments", "attach", "bridge_count", "seed", "shard_graphs"
+        "ratio", "count", "partners", "fragments", "grow", "chords", "ports", "attach",
+        "bridge_count", "seed", "shard_graphs",
     )  # fmt: skip
     options = _some(given, *names)
     if given["code"] is not None:

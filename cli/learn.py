@@ -1,4 +1,4 @@
-"""Commands that train and compare classifiers: train, evaluate, table."""
+"""The command that trains classifiers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.make import run_stage
-from gsx.cli.options import Making, json_option, making_options, store_option
-from gsx.cli.output import built_object, print_json, say, table
+from gsx.cli.options import Making, device_option, making_options
+from gsx.cli.output import RULES, built_object, print_json, score_text, table
 
 if TYPE_CHECKING:
     from gsx.storage.publish import Built
 
-RULES = {
-    "ood_val": "best epoch by ood_val",
-    "id_val": "best epoch by id_val",
-    "last": "last epoch",
-}
+
+PRESETS = ("quick", "default", "paper")
 
 
 @click.command(short_help="Train a classifier on a corpus.")
@@ -31,10 +28,12 @@ RULES = {
     type=click.Choice(["erm", "vrex", "irm", "groupdro", "coral", "dann"]),
     help="What is made small.  [default: erm]",
 )
-@click.option("--penalty", type=float, help="Weight of the learner's penalty.  [default: 1]")
+@click.option(
+    "--penalty", type=float, help="Weight of the learner's penalty.  [default: 1; groupdro 0.01]"
+)
 @click.option(
     "--preset",
-    type=click.Choice(["quick", "default", "paper"]),
+    type=click.Choice(list(PRESETS)),
     default="default",
     show_default=True,
     help="Width, epochs, learning rate and dropout; `paper` is for GPUs.",
@@ -55,6 +54,14 @@ RULES = {
 @click.option("--source-only", is_flag=True, help="Leave augmented graphs out: the baseline.")
 @click.option("--origin", "origins", multiple=True, help="Use graphs of this origin; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option(
+    "--precision",
+    type=click.Choice(["full", "bf16", "auto"]),
+    default="full",
+    show_default=True,
+    help="bf16 multiplies in 16 bits; `auto` does so on GPUs that can, never on a CPU.",
+)
+@device_option
 @click.option("--results", metavar="DIR", type=click.Path(), help="Also write a result file here.")
 @click.option("--method", metavar="NAME", help="Name of the method in the result file.")
 @making_options
@@ -78,7 +85,7 @@ def train(
         raise UsageError("give --results DIR and --method NAME together")
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
     source = "generate" if artifact.manifest.stage == "generate" else "prepare"
-    options = _train_options(preset, given, molecules="smiles" in _columns(artifact))
+    options = train_options(preset, given, molecules="smiles" in _columns(artifact))
     built = run_stage(
         "train", {**options, "source": source}, {source: artifact}, making, announce=False
     )
@@ -96,119 +103,22 @@ def train(
             click.echo(f"written: {document['result']}")
 
 
-@click.command(short_help="Score a trained classifier on a corpus.")
-@click.argument("model")
-@click.argument("corpus")
-@click.option(
-    "--selection",
-    type=click.Choice(list(RULES)),
-    help="Whose weights to take: best by a split, or last.  [default: the first there is]",
-)
-@store_option
-@json_option
-def evaluate(
-    model: str, corpus: str, *, selection: str | None, store: str | None, as_json: bool
-) -> None:
-    """Score MODEL on CORPUS: every split, every environment, every range of sizes."""
-    from gsx.stages.learning.evaluate import evaluate as scores_of
-    from gsx.stages.nets.descent import one_thread
-    from gsx.stages.train import WEIGHTS
-    from gsx.storage.corpus import Corpus
-    from gsx.storage.store import Store
-
-    place = Store.at(store)
-    artifact, graphs = place.resolve(model, kind="model"), place.resolve(corpus, kind="corpus")
-    rule = selection or next((r for r in RULES if WEIGHTS[r] in artifact.manifest.files), "last")
-    with one_thread():
-        found = scores_of(artifact, Corpus(graphs), WEIGHTS[rule])
-    if as_json:
-        keys = {"model_key": artifact.key, "corpus_key": graphs.key, "selection": rule}
-        print_json({**keys, **found})
-        return
-    metric = found["metric"].upper()
-    click.echo(f"weights of the {RULES[rule]}")
-    rows: list[tuple[object, ...]] = [
-        (split, "all", row["graphs"], _number(row["score"]))
-        for split, row in found["splits"].items()
-    ]
-    rows += [
-        (row["split"], f"environment {row['name']}", row["graphs"], _number(row["score"]))
-        for row in found["environments"]
-    ]
-    rows += [
-        (
-            row["split"],
-            f"{row['min_nodes']}-{row['max_nodes']} nodes",
-            row["graphs"],
-            _number(row["score"]),
-        )
-        for row in found["sizes"]
-    ]
-    click.echo(table(rows, ("SPLIT", "WHICH", "GRAPHS", metric)))
-
-
-@click.command("table", short_help="Compare training runs: methods by datasets.")
-@click.argument("results", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["markdown", "csv", "latex", "json"]),
-    default="markdown",
-    show_default=True,
-    help="How the table is written.",
-)
-@click.option(
-    "--published",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Published numbers to set beside ours.  [default: RESULTS/published.csv, if there]",
-)
-@json_option
-def tabulate(*, results: Path, form: str, published: Path | None, as_json: bool) -> None:
-    """Compare the training runs in RESULTS: OOD test scores, mean ± std (seeds).
-
-    The epoch of each run was chosen by OOD validation.
-    """
-    import dataclasses
-
-    from gsx.cli import tables
-
-    runs, others = tables.read_results(results)
-    if published is None and (results / "published.csv").is_file():
-        published = results / "published.csv"
-    known = tables.read_published(published) if published else {}
-    cells = tables.summarize(runs, known)
-    if others:
-        say(f"{others} JSON files in {results} are not results of `gsx train`; left out")
-    if as_json or form == "json":
-        print_json({"cells": [dataclasses.asdict(cell) for cell in cells]})
-        return
-    formats = {
-        "markdown": tables.markdown,
-        "latex": tables.latex,
-        "csv": tables.comma_separated,
-    }
-    click.echo(formats[form](cells))
-
-
 def _columns(artifact: Any) -> set[str]:  # noqa: ANN401
     from gsx.storage.corpus import Corpus
 
     return {column.name for column in Corpus(artifact).info.columns}
 
 
-def _train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> dict[str, Any]:
+def train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> dict[str, Any]:
     """Return the preset with what the command line says on top."""
     import msgspec
 
     from gsx.stages.train import TrainConfig
 
-    presets = {
-        "quick": TrainConfig.quick,
-        "default": TrainConfig,
-        "paper": TrainConfig.paper,
-    }
+    presets = dict(zip(PRESETS, (TrainConfig.quick, TrainConfig, TrainConfig.paper), strict=True))
     options: dict[str, Any] = msgspec.to_builtins(presets[preset]())
     options["backbone"] = "vgin" if molecules else "gin"
+    given = {**given, "precision": _precision(given["precision"], given["device"])}
     flags = {"source_only": "augmented", "env_balanced": "env_balanced"}
     for name, value in given.items():
         if name == "origins":
@@ -220,6 +130,15 @@ def _train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> di
     return options
 
 
+def _precision(precision: str, device: Any) -> str:  # noqa: ANN401
+    """Return the precision to train with; ``auto`` is settled here, for the key says which."""
+    if precision != "auto":
+        return precision
+    from gsx.stages.nets.device import device_named, fitting_precision
+
+    return fitting_precision(device_named(device))
+
+
 def _scores(built: Built) -> dict[str, Any]:
     scores: dict[str, Any] = built.artifact.manifest.summary["quality"]
     return scores
@@ -228,16 +147,12 @@ def _scores(built: Built) -> dict[str, Any]:
 def _scores_text(scores: dict[str, Any]) -> str:
     splits = ("id_val", "id_test", "ood_val", "ood_test")
     rows = [
-        (what, found["epoch"], *(_number(found.get(split)) for split in splits))
+        (what, found["epoch"], *(score_text(found.get(split)) for split in splits))
         for rule, what in RULES.items()
         if (found := scores["selection"].get(rule)) is not None
     ]
     headers = (f"{scores['metric'].upper()} AT", "EPOCH", *(split.upper() for split in splits))
     return table(rows, headers)
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"
 
 
 def _write_result(folder: Path, method: str, preset: str, built: Built) -> Path:

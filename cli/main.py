@@ -7,7 +7,8 @@ import sys
 import click
 
 from gsx import __version__
-from gsx.cli import care, learn, look, make
+from gsx.cli import care, compare, learn, look, make
+from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
 from gsx.errors import GsxError
 
@@ -24,8 +25,9 @@ for _command in (
     make.pretrain,
     make.generate,
     learn.train,
-    learn.evaluate,
-    learn.tabulate,
+    compare.evaluate,
+    compare.tabulate,
+    tuning.tune,
     make.export,
     make.run,
     look.datasets,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.options import Making, making_options, out_option, raw_option
+from gsx.cli.options import Making, device_option, making_options, out_option, raw_option
 from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
 from gsx.cli.own import own_config, own_options
 
@@ -109,6 +109,7 @@ def pretrain() -> None:
 @click.option(
     "--largest-piece", type=int, default=12, show_default=True, help="Nodes at which growth ends."
 )
+@device_option
 @making_options
 def extract(
     corpus: str,
@@ -118,6 +119,7 @@ def extract(
     node_epochs: int,
     set_epochs: int,
     largest_piece: int,
+    device: str,
     making: Making,
 ) -> None:
     """Learn which connected piece of every training graph of CORPUS carries its label."""
@@ -131,6 +133,7 @@ def extract(
         "node_epochs": node_epochs,
         "set_epochs": set_epochs,
         "largest_piece": largest_piece,
+        "device": device,
     }
     run_stage("extract", options, {"prepare": artifact}, making)
 
@@ -148,6 +151,7 @@ def extract(
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
 @click.option("--epochs", type=int, help="Passes over fresh cuts.  [default: 16]")
 @click.option("--width", type=int, default=64, show_default=True, help="Units of every layer.")
+@device_option
 @making_options
 def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Learn from cuts of the training graphs of CORPUS how two parts are joined."""
@@ -178,6 +182,10 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     help="Which graphs meet in a splice.  [default: any]",
 )
 @click.option("--balanced", is_flag=True, help="Every class leads as many new graphs.")
+@click.option(
+    "--grow", type=float, help="Grow surroundings to so many largest graphs.  [default: 0, off]"
+)
+@click.option("--chords", type=float, help="Random edges added per edge.  [default: 0]")
 @click.option("--fragments", type=int, help="Cuts of surroundings to splice too.  [default: 0]")
 @click.option(
     "--attach",
@@ -188,6 +196,11 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     "--bridges",
     type=click.Choice(["vae", "diffusion", "random", "none"]),
     help="How components are joined.  [default: vae]",
+)
+@click.option(
+    "--ports",
+    type=click.Choice(["any", "own"]),
+    help="Where pieces take bridges: anywhere, or where they had them.  [default: any]",
 )
 @click.option(
     "--bridge-count",

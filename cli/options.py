@@ -21,6 +21,13 @@ force_option = click.option(
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print the plan and what is missing; run nothing."
 )
+device_option = click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Where to compute; `auto` takes a GPU where there is one.",
+)
 out_option = click.option(
     "--out",
     type=click.Path(),

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from gsx.storage.publish import Built
 
 
+RULES = {
+    "ood_val": "best epoch by ood_val",
+    "id_val": "best epoch by id_val",
+    "last": "last epoch",
+}
+"""Which epoch of a training run is taken, by the name of the rule."""
+
+
 def print_json(value: object) -> None:
     """Print one JSON object."""
     import msgspec
@@ -71,6 +79,11 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     return plain(str(value))
+
+
+def score_text(value: float | None) -> str | None:
+    """Return a score as tables show it."""
+    return None if value is None else f"{value:.2f}"
 
 
 def readable_bytes(size: int) -> str:

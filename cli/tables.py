@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gsx.errors import UsageError
+from gsx.stages.learning.intervals import t_interval
 
 NEEDED = {"dataset", "method", "seed", "metric", "ood_test"}
 
@@ -27,6 +28,9 @@ class Cell:
     std: float | None = None
     """Over seeds, unbiased; None for one seed."""
     seeds: int = 0
+    low: float | None = None
+    high: float | None = None
+    """Student's 95 % interval of the mean; None for one seed."""
     published: float | None = None
     published_std: float | None = None
 
@@ -110,6 +114,7 @@ def _cell(
     if len(scores) != len(runs):
         raise UsageError(f"{method} on {dataset}: two result files have the same seed.")
     known = [score for score in scores.values() if score is not None]
+    low, high = t_interval(known) or (None, None)
     return Cell(
         method=method,
         dataset=dataset,
@@ -117,6 +122,8 @@ def _cell(
         mean=statistics.fmean(known) if known else None,
         std=statistics.stdev(known) if len(known) > 1 else None,
         seeds=len(known),
+        low=low,
+        high=high,
         published=published[0] if published else None,
         published_std=published[1] if published else None,
     )

@@ -1,4 +1,4 @@
-"""The demo: make a real out-of-distribution corpus, look at it, read it with and without gsx."""
+"""The demo: make a real out-of-distribution corpus, look at it, read it, learn from it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pyarrow.parquet as pq
 
 HERE = Path(__file__).parent
 GSX = (sys.executable, "-m", "gsx")
+WITHOUT = ("--source-only", "--epochs", "40", "--width", "32")
+WITH = ("--epochs", "10", "--width", "32")
+"""As many steps: the corpus holds four times as many training graphs."""
 
 
 def gsx(*words: str) -> None:
@@ -19,12 +22,37 @@ def gsx(*words: str) -> None:
     subprocess.run([*GSX, *words], check=True)
 
 
+def told(*words: str) -> dict:
+    """Return what a gsx command tells scripts."""
+    made = subprocess.run([*GSX, *words, "--json"], check=True, capture_output=True)
+    return json.loads(made.stdout)
+
+
+def compare(key: str) -> None:
+    """Train the same small network without and with augmented graphs, and score both."""
+    print("\nNow the same small network learns without and with the augmented graphs:")
+    lines = []
+    for name, options in (("without", WITHOUT), ("with", WITH)):
+        gsx("train", key, *options)
+        model = told("train", key, *options)["key"]
+        row = told("evaluate", model, key)["splits"]["ood_test"]
+        low, high = row["interval"]
+        lines.append(f"  {name:<8} {row['score']:5.1f} %  (95 % interval {low:.1f} to {high:.1f})")
+    print("\nAccuracy on OOD test graphs, at the epoch that was best on OOD validation:")
+    print("\n".join(lines))
+    print(
+        "This is a demo, not a result: one seed, 1,800 source graphs, a network of 32 units. Both\n"
+        "took as many steps. Intervals are over the 300 test graphs alone; another seed can turn\n"
+        "the order around (seed 1 did when this was written: 41.7 without, 37.7 with). What was\n"
+        "measured properly is in docs/paper-map.md."
+    )
+
+
 def main() -> None:
     """Run the demo."""
     recipe = str(HERE / "motif.toml")
     gsx("run", recipe)
-    made = subprocess.run([*GSX, "run", recipe, "--json"], check=True, capture_output=True)
-    corpus = json.loads(made.stdout)["steps"][0]
+    corpus = told("run", recipe)["steps"][0]
     key = corpus["key"][:12]
     gsx("show", key)
     gsx("describe", key)
@@ -33,8 +61,7 @@ def main() -> None:
     print("\nNow pieces are learned, bridges are learned, and graphs are spliced:")
     recipe = str(HERE / "splice.toml")
     gsx("generate", recipe)
-    made = subprocess.run([*GSX, "generate", recipe, "--json"], check=True, capture_output=True)
-    spliced = json.loads(made.stdout)
+    spliced = told("generate", recipe)
     gsx("show", spliced["key"][:12])
     gsx("lineage", spliced["key"][:12])
 
@@ -52,6 +79,7 @@ def main() -> None:
     batch = next(iter(api.open(spliced["path"]).loader(256, split="train", shuffle=True)))
     print("\nOne shuffled batch of training graphs, as PyG wants it:")
     print(f"  {batch}")
+    compare(spliced["key"][:12])
     print(f"\nThe source corpus is in {corpus['path']}")
     print(f"The augmented corpus is in {spliced['path']}")
 

@@ -61,6 +61,9 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
     config = msgspec.to_builtins(step.config)
     for name in step.stage.places:
         config.pop(name, None)
+    for name, value in step.stage.later.items():
+        if config[name] == value:
+            config.pop(name)
     return Identity(
         kind=step.stage.kind,
         stage=step.stage.name,

@@ -51,6 +51,8 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     kl_weight: float = 1e-3
     """Beta of the paper: what a nat of a node's latent costs."""
     count_weight: float = 0.3
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; ``auto`` takes a GPU where there is one."""
 
 
 def resolve(config: BridgeConfig) -> BridgeConfig:
@@ -79,16 +81,16 @@ def run(
 def _run(
     config: BridgeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
-    import torch
     from safetensors.numpy import save_file
 
     from gsx.stages.bridges.fit import FitOptions, fit
     from gsx.stages.bridges.model import BridgeModel
     from gsx.stages.bridges.quality import held_out_quality
+    from gsx.stages.nets.device import device_named
 
     corpus = Corpus(inputs["corpus"])
     train, held = (_lesson(table, corpus.info) for table in _read(corpus))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = device_named(config.device)
     shape = _shape(config, train)
     model = BridgeModel.fresh(shape, config.seed, device)
     options = FitOptions(
@@ -114,7 +116,8 @@ def _run(
     draft.write_bytes("history.json", readable_json(history))
     return Outcome(
         counts={"graphs": graphs},
-        summary={"name": corpus.info.name, "device": device.type, "quality": quality},
+        summary={"name": corpus.info.name, "quality": quality},
+        device=device.type,
     )
 
 
@@ -196,6 +199,7 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"bridge": config.seed},
+    places=("device",),
     sources=(
         "gsx.stages.bridge",
         "gsx.stages.bridges.diffusion",

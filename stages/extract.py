@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -58,6 +58,8 @@ class ExtractConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What keeping a whole graph costs, in nats; ``pair`` alone."""
     partners: int = 8
     """Pairs of partners whose scores are averaged; ``pair`` alone."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; ``auto`` takes a GPU where there is one."""
 
 
 def resolve(config: ExtractConfig) -> ExtractConfig:
@@ -83,16 +85,15 @@ def run(
 def _run(
     config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
-    import torch
-
     from gsx.stages.extractors.lesson import codings_of, lesson_of
     from gsx.stages.extractors.quality import truth_quality
+    from gsx.stages.nets.device import device_named
 
     corpus = Corpus(inputs["corpus"])
     train, held_out = _read(corpus)
     codings = codings_of(train)
     lesson, held = (lesson_of(table, corpus.info, codings) for table in (train, held_out))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = device_named(config.device)
 
     def seen(epochs: int, total: int) -> None:
         progress(epochs * len(lesson), total * len(lesson))
@@ -121,7 +122,8 @@ def _run(
     draft.write_bytes("history.json", readable_json(extraction.history))
     return Outcome(
         counts={"graphs": len(train)},
-        summary={"name": corpus.info.name, "device": device.type, "quality": quality},
+        summary={"name": corpus.info.name, "quality": quality},
+        device=device.type,
     )
 
 
@@ -158,18 +160,27 @@ def _extract(
     return posterior.extract(lesson, held, options, seed=config.seed, device=device, progress=seen)
 
 
-def _scaffold_quality(train: GraphTable, pieces: Pieces) -> dict[str, float]:
+def _scaffold_quality(train: GraphTable, pieces: Pieces) -> dict[str, Any]:
     """Return how much of the pieces of molecules is Murcko scaffold, and how much they hold."""
     from gsx.stages.kernels.fragments import scaffold_atoms
 
     scaffold = scaffold_atoms(train)
-    both = scaffold & pieces.environmental
-    return {
-        "share_of_atoms": round(float(scaffold.mean()), 6),
-        "share_of_causal": round(float(scaffold[pieces.causal].mean()), 6),
-        "share_of_environmental": round(float(scaffold[pieces.environmental].mean()), 6),
-        "held_by_environmental": round(float(both.sum() / max(scaffold.sum(), 1)), 6),
-    }
+    env = np.repeat(train.dense("graph", "env_id"), train.num_nodes)
+
+    def share(part: Array, whole: Array) -> float:
+        return round(float((part & whole).sum() / max(whole.sum(), 1)), 6)
+
+    def of(atoms: Array) -> dict[str, float]:
+        return {
+            "share_of_atoms": share(scaffold, atoms),
+            "share_of_causal": share(scaffold, pieces.causal & atoms),
+            "share_of_environmental": share(scaffold, pieces.environmental & atoms),
+            "held_by_environmental": share(pieces.environmental, scaffold & atoms),
+            "causal_share": share(pieces.causal, atoms),
+        }
+
+    per_env = [{"env_id": int(number), **of(env == number)} for number in np.unique(env)]
+    return {**of(np.ones(train.total_nodes, dtype=bool)), "per_environment": per_env}
 
 
 def _with_units(table: GraphTable, info: CorpusInfo) -> GraphTable:
@@ -218,13 +229,14 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
 
 STAGE = Stage(
     name="extract",
-    version=2,
+    version=3,
     kind="extractor",
     config=ExtractConfig,
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,
     seeds=lambda config: {"extract": config.seed},
+    places=("device",),
     sources=(
         "gsx.stages.extract",
         "gsx.stages.extractors.balance",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gsx.stages.splicing.splicer import Option
 
 MOST_COMPONENTS = 16
+MOST_GROWTH = 64
 
 
 class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,10 +42,17 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Whether every class leads as many graphs as any other."""
     fragments: int = 0
     """How often environmental pieces are cut, to splice their parts beside them (option 2)."""
+    grow: float = 0.0
+    """How many times as large as the largest training graph an environmental piece may grow, by
+    repeating one side of a cut (option 2); 0 leaves pieces as they are."""
+    chords: float = 0.0
+    """Random edges added per edge of a spliced graph, none of them inside a causal piece."""
     attach: Literal["tree", "chain", "star"] = "tree"
     """What a component is joined to: any earlier one, the one before, or the first."""
     bridges: Literal["learned", "random", "none"] = "learned"
     """Which nodes a bridge joins; ``none`` leaves components apart."""
+    ports: Literal["any", "own"] = "any"
+    """Where a causal piece takes bridges: anywhere, or only where its own graph joined it."""
     bridge_count: Literal["expected", "sampled"] = "expected"
     """How many bridges: expected from the pairs, or drawn from the counter."""
     attributes: Literal["learned", "fixed"] = "learned"
@@ -69,6 +77,7 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 def resolve(config: GenerateConfig) -> GenerateConfig:
     """Refuse what cannot work, and fill in the ratio."""
     _check_options(config)
+    _check_reach(config)
     if config.ratio is not None and config.count is not None:
         raise UsageError("give `ratio` or `count`, not both")
     if config.count is not None and config.count < 1:
@@ -97,6 +106,20 @@ def _check_options(config: GenerateConfig) -> None:
         raise UsageError("option 3 splices two graphs or more; give f of 2 at least")
     if not 0 <= config.fragments <= MOST_COMPONENTS:
         raise UsageError(f"fragments must lie in 0..{MOST_COMPONENTS}; got {config.fragments}")
+
+
+def _check_reach(config: GenerateConfig) -> None:
+    """Refuse growth and chords that cannot be made."""
+    if not 0 <= config.grow <= MOST_GROWTH or 0 < config.grow < 1:
+        raise UsageError(f"grow must be 0 or lie in 1..{MOST_GROWTH}; got {config.grow:g}")
+    if config.grow and config.bridges == "none":
+        raise UsageError("grow asks the bridge model how copies follow; give other `bridges`")
+    if config.grow and config.options[1] == "0":
+        raise UsageError("grow is for environmental pieces; turn option 2 on, such as 010")
+    if not 0 <= config.chords <= 1:
+        raise UsageError(f"chords must lie in [0, 1]; got {config.chords:g}")
+    if config.chords and config.bridges == "none":
+        raise UsageError("chords would join what `bridges = none` leaves apart; leave one out")
 
 
 def needs(config: GenerateConfig) -> frozenset[str]:
@@ -130,21 +153,32 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"generate": config.seed},
+    later={"grow": 0.0, "chords": 0.0, "ports": "any"},
     sources=(
         "gsx.stages.generate",
         "gsx.stages.bridges.diffusion",
         "gsx.stages.bridges.draw",
         "gsx.stages.bridges.model",
         "gsx.stages.kernels.choice",
+        "gsx.stages.kernels.chords",
+        "gsx.stages.kernels.cuts",
+        "gsx.stages.kernels.fragments",
         "gsx.stages.kernels.inputs",
+        "gsx.stages.kernels.rdmols",
+        "gsx.stages.kernels.rebuild",
+        "gsx.stages.kernels.smiles_text",
         "gsx.stages.kernels.splice",
         "gsx.stages.kernels.subgraphs",
         "gsx.stages.kernels.wl",
+        "gsx.stages.kernels.written",
         "gsx.stages.nets.bridge",
         "gsx.stages.nets.gin",
         "gsx.stages.splicing.build",
+        "gsx.stages.splicing.columns",
         "gsx.stages.splicing.components",
         "gsx.stages.splicing.compose",
+        "gsx.stages.splicing.growth",
+        "gsx.stages.splicing.molecules",
         "gsx.stages.splicing.plan",
         "gsx.stages.splicing.splicer",
     ),

@@ -48,7 +48,10 @@ class Stage:
     raw_files: Callable[[Any], Mapping[str, Path]] = lambda _: {}
     """Raw files it reads, by name; their hashes are part of the key, their paths are not."""
     places: tuple[str, ...] = ()
-    """Options that say where something lies on this machine: in no key and no manifest."""
+    """Options that say where something lies or runs on this machine: in no key, no manifest."""
+    later: Mapping[str, Any] = field(default_factory=dict)
+    """Options that came after the version, with the value that changes nothing: while they have
+    it they are in no key, so that what was made before they came is found."""
 
     def inputs_of(self, config: Any) -> dict[str, str]:  # noqa: ANN401
         """Return the roles a config reads, and the stage that makes each."""

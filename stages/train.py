@@ -34,6 +34,8 @@ WEIGHTS = {
 }
 """File of the weights each rule selects."""
 SHAPE = "model.json"
+PENALTIES = {"groupdro": 0.01}
+"""Penalties of learners that are not 1 when left out."""
 
 
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,9 +45,10 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which step of a recipe makes the corpus."""
     learner: Literal["erm", "vrex", "irm", "groupdro", "coral", "dann"] = "erm"
     """What is made small: the mean loss, or also how much environments differ."""
-    penalty: float = 1.0
+    penalty: float | None = None
     """Gamma of the paper: what differences between environments cost; ``erm`` has none.
-    Of ``groupdro``, how fast weights move to the worst environment."""
+    Of ``groupdro``, how fast weights move to the worst environment. 1 when left out, of
+    ``groupdro`` 0.01 as published."""
     backbone: Literal["gin", "vgin"] = "gin"
     """The network; ``vgin`` has a virtual node."""
     width: int = 64
@@ -69,6 +72,10 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Decay of the running mean of weights that is scored and kept; 0 keeps the weights."""
     seed: int = 0
     """Root of the random streams that initialize, shuffle and drop."""
+    precision: Literal["full", "bf16"] = "full"
+    """What dense matrices are multiplied in during training; scores are always taken in full."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; ``auto`` takes a GPU where there is one."""
 
     @classmethod
     def quick(cls) -> TrainConfig:
@@ -90,7 +97,7 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
-    """Refuse what cannot work."""
+    """Refuse what cannot work, and fill in the penalty."""
     for name in ("width", "layers", "epochs", "milestone"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
@@ -101,13 +108,14 @@ def resolve(config: TrainConfig) -> TrainConfig:
             raise UsageError(f"{name} must lie in [0, 1); got {getattr(config, name)}")
     if not 0 < config.learning_rate < float("inf"):
         raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
-    if not 0 <= config.penalty < float("inf"):
-        raise UsageError(f"penalty must not be negative; got {config.penalty}")
+    penalty = PENALTIES.get(config.learner, 1.0) if config.penalty is None else config.penalty
+    if not 0 <= penalty < float("inf"):
+        raise UsageError(f"penalty must not be negative; got {penalty}")
     if config.origins is not None:
         _check_origins(config.origins)
         if not config.augmented:
             raise UsageError("augmented = false uses source graphs alone; leave `origins` out")
-    return config
+    return msgspec.structs.replace(config, penalty=penalty)
 
 
 def _check_origins(origins: tuple[str, ...]) -> None:
@@ -136,8 +144,6 @@ def run(
 def _run(
     config: TrainConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
-    import torch
-
     from gsx.stages.learning.chart import curves_svg
     from gsx.stages.learning.fit import Lesson, fit
     from gsx.stages.learning.lesson import (
@@ -147,7 +153,9 @@ def _run(
         read_train,
         shape_of,
     )
+    from gsx.stages.nets.device import device_named
 
+    device = device_named(config.device)
     (artifact,) = inputs.values()
     corpus = Corpus(artifact)
     info = corpus.info
@@ -163,7 +171,6 @@ def _run(
         held_out=read_held_out(corpus),
     )
     shape = shape_of(info, config.backbone, config.width, config.layers)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     graphs, total = len(train), len(train) * config.epochs
 
     def seen(epochs: int) -> None:
@@ -181,7 +188,8 @@ def _run(
     draft.write_bytes("scores.json", readable_json(scores))
     return Outcome(
         counts={"graphs": graphs},
-        summary={"name": info.name, "device": device.type, "quality": scores},
+        summary={"name": info.name, "quality": scores},
+        device=device.type,
     )
 
 
@@ -205,7 +213,7 @@ def _save(weights: Mapping[str, Array], path: Path) -> None:
 
 STAGE = Stage(
     name="train",
-    version=1,
+    version=2,
     kind="model",
     config=TrainConfig,
     inputs={"corpus": "generate", "source": "prepare"},
@@ -213,6 +221,8 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"train": config.seed},
+    places=("device",),
+    later={"precision": "full"},
     sources=(
         "gsx.stages.train",
         "gsx.stages.kernels.folding",
@@ -224,12 +234,15 @@ STAGE = Stage(
         "gsx.stages.learners.irm",
         "gsx.stages.learners.told",
         "gsx.stages.learners.vrex",
+        "gsx.stages.learning.average",
         "gsx.stages.learning.checkpoint",
         "gsx.stages.learning.fit",
         "gsx.stages.learning.lesson",
         "gsx.stages.learning.metrics",
+        "gsx.stages.learning.scoring",
         "gsx.stages.nets.backbones",
         "gsx.stages.nets.descent",
+        "gsx.stages.nets.device",
         "gsx.stages.nets.gin",
         "gsx.stages.nets.labels",
     ),

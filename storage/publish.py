@@ -81,6 +81,8 @@ class Outcome:
     dropped: tuple[Dropped, ...] = ()
     warnings: tuple[str, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
+    device: str = ""
+    """Where a network computed; goes into the run record, for it decides nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ def _fill(
         data = encode_manifest(manifest)
         manifest = decode_manifest(data, f"the manifest of {identity.stage}")
         write_atomically(draft.content / MANIFEST, data)
-    write_atomically(draft.content / RUN_RECORD, readable_json(watch.record()))
+    write_atomically(draft.content / RUN_RECORD, readable_json(watch.record(outcome.device)))
     note = f"an unfinished draft by other code of {identity.stage} was thrown away" if lost else ""
     return manifest, watch.seconds, note
 

@@ -24,6 +24,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     peak_memory_mib: float
     platform: str
+    device: str = ""
+    """Where networks computed, such as ``cpu`` or ``cuda``; empty where none did."""
     python: str
     versions: dict[str, str]
 
@@ -36,7 +38,7 @@ class Stopwatch:
     started: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
 
-    def record(self) -> RunRecord:
+    def record(self, device: str = "") -> RunRecord:
         """Return the record of the block that just ended."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return RunRecord(
@@ -44,6 +46,7 @@ class Stopwatch:
             seconds=round(self.seconds, 3),
             peak_memory_mib=round(peak / (1024 if sys.platform != "darwin" else 1 << 20), 1),
             platform=f"{platform.system()} {platform.machine()}",
+            device=device,
             python=platform.python_version(),
             versions=_versions(),
         )

@@ -11,9 +11,17 @@ def left_over(large, small):
 
     Both are SMILES; the common part is an induced one: rings match whole rings only.
     """
+    return left_overs(large, small)[0]
+
+
+def left_overs(large, small):
+    """Return a mask for every place of ``large`` where the largest common part may lie."""
     left, right = parse_smiles(large), parse_smiles(small)
     found = rdFMCS.FindMCS([left, right], completeRingsOnly=True, ringMatchesRingOnly=True)
-    matched = left.GetSubstructMatch(found.queryMol)
-    keep = np.ones(left.GetNumAtoms(), dtype=bool)
-    keep[list(matched)] = False
-    return keep
+    assert not found.canceled
+    masks = []
+    for matched in left.GetSubstructMatches(found.queryMol, maxMatches=100):
+        keep = np.ones(left.GetNumAtoms(), dtype=bool)
+        keep[list(matched)] = False
+        masks.append(keep)
+    return masks

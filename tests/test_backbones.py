@@ -185,3 +185,75 @@ def test_dropout_draws_from_its_own_stream():
     assert torch.equal(one, two)
     assert set(one.unique().tolist()) == {0.0, 2.0}
     assert Dropout(0.5, torch_stream(3, "d")).eval()(rows) is rows
+
+
+class PublishedVirtual(nn.Module):
+    """GIN with a virtual node, written edge by edge, given the parts of ours.
+
+    The virtual node is added before convs 2..L and moves on after convs 2..L-1 by one network.
+    """
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, edges, owner, values=None):
+        net, last = self.net, len(self.net.layers) - 1
+        (src, dst), graphs = edges, int(owner.max()) + 1
+        x = x if net.atoms is None else net.atoms(x)
+        virtual = net.virtual.start.weight.repeat(graphs, 1)
+        for number, layer in enumerate(net.layers):
+            if number >= 1:
+                x = x + virtual[owner]
+            message = x[src] if values is None else torch.relu(x[src] + layer.edge(values))
+            inner = torch.relu(layer.inner(layer.enlarge(x + scatter(message, dst, len(x)))))
+            x = layer.norm(layer.reduce(inner))
+            if number < last:
+                x = torch.relu(x)
+            if 1 <= number < last:
+                virtual = net.virtual.net(scatter(x, owner, graphs) + virtual)
+        means = scatter(x, owner, graphs) / torch.bincount(owner)[:, None]
+        return net.classify(means)
+
+
+def scatter(rows, place, count):
+    return torch.zeros(count, rows.shape[1], dtype=rows.dtype).index_add(0, place, rows)
+
+
+@pytest.mark.parametrize("layers", [2, 3, 5])
+@pytest.mark.parametrize("molecules", [False, True])
+def test_a_virtual_node_goes_round_as_published(graphs, layers, molecules):
+    words = {"features": 2, "words": (4, 3), "edge_features": 1, "edge_words": (5,)}
+    form = shape("vgin", layers=layers, **(words if molecules else {}))
+    given, values = graphs, None
+    x, edges, owner = pyg_inputs(graphs)
+    if molecules:
+        stream = np.random.default_rng(0)
+        codes = stream.integers(0, 3, (graphs.total_nodes, 2))
+        bonds = stream.integers(0, 5, (graphs.total_edges, 1))
+        given = graphs.with_columns(node={"node_feat": codes}, edge={"edge_attr": bonds})
+        x, values = torch.from_numpy(codes), torch.from_numpy(bonds)
+    net, other = fresh(form).double(), fresh(form).double()
+    batch = precise(batch_of(given, form, CPU))
+    batch = replace(batch, rows=x) if molecules else batch
+    x = x if molecules else x.double()
+    logits, expected = net(batch)[1], PublishedVirtual(other)(x, edges, owner, values)
+    assert torch.allclose(logits, expected, atol=1e-6)
+    logits.square().sum().backward()
+    expected.square().sum().backward()
+    for (name, one), (_, two) in zip(net.named_parameters(), other.named_parameters(), strict=True):
+        moved = layers > 2 or not name.startswith("virtual.net")
+        assert (one.grad is not None) == moved, name
+        if moved:
+            assert torch.allclose(one.grad, two.grad, atol=1e-4, rtol=1e-4), name
+
+
+def test_dropout_comes_after_the_rectifier_and_after_the_last_norm(graphs):
+    form = shape("vgin", layers=3)
+    net = fresh(form, dropout=0.5).train()
+    seen = []
+    net.dropout.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))
+    net(batch_of(graphs, form, CPU))
+    # Layers 1 and 2, the virtual node after layer 2, and layer 3, which has no rectifier.
+    assert [bool((rows >= 0).all()) for rows in seen] == [True, True, True, False]
+    assert [len(rows) for rows in seen] == [graphs.total_nodes] * 2 + [40, graphs.total_nodes]

@@ -1,6 +1,7 @@
 """The bridge stage and its model, run for real on small Motif corpora."""
 
 import json
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -15,6 +16,7 @@ from gsx.stages.bridges.diffusion import STEPS, earlier, kept, noised
 from gsx.stages.bridges.draw import Attachments, Drawer, Nodes, draw_bridges
 from gsx.stages.bridges.lesson import cross_pairs, cut_graphs, wedges
 from gsx.stages.bridges.model import BridgeModel, BridgeShape
+from gsx.stages.kernels.choice import draw_from_odds
 from gsx.stages.kernels.inputs import learn_code
 from gsx.stages.kernels.subgraphs import global_edges
 from tests.conftest import motif_split
@@ -128,6 +130,35 @@ def test_nodes_that_are_not_free_get_no_bridge(model):
     found = drawer.draw(attachments, stream, free)
     assert found.attachment.tolist() == [row for row in range(20) if row != 3]
     assert np.isin(found.left, table.node_ptr).all()
+
+
+def test_a_single_bridge_is_drawn_as_if_all_pairs_had_been_looked_at(model, monkeypatch):
+    shape = msgspec.structs.replace(model.shape, largest_count=1)
+    single = replace(model, shape=shape)
+    table, nodes, attachments = encoded_pair(model)
+    free = rng(0, "free").random(table.total_nodes) < 0.4
+    free[table.node_ptr[2] : table.node_ptr[3]] = False
+
+    def draw():
+        stream = rng(0, "d")
+        drawer = Drawer.of(single, nodes, stream, pairs="learned", counts="expected")
+        return drawer.draw(attachments, stream, free)
+
+    found = draw()
+    assert found.attachment.tolist() == [row for row in range(20) if row != 2]
+
+    def masked(run, free, stream):
+        ptr = run.attachments.ptr
+        left, right = run.attachments.ends(np.arange(ptr[-1]), np.repeat(
+            np.arange(len(run.attachments)), np.diff(ptr)))  # fmt: skip
+        odds = np.exp(np.clip(run.logits(), -30, 30)) * (free[left] & free[right])
+        at, pair = draw_from_odds(odds, ptr, np.ones(len(ptr) - 1, np.int64), stream)
+        return at, *run.attachments.ends(pair, at)
+
+    monkeypatch.setattr("gsx.stages.bridges.draw._draw_single", masked)
+    again = draw()
+    assert found.left.tolist() == again.left.tolist()
+    assert found.right.tolist() == again.right.tolist()
 
 
 def test_bridges_do_not_depend_on_how_pairs_are_cut_into_runs(model, monkeypatch):

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-COMMANDS = ("prepare", "pretrain", "generate", "train", "evaluate", "table", "describe", "export",
-            "run", "datasets", "ls", "show", "lineage", "diff", "verify", "gc")  # fmt: skip
+COMMANDS = ("prepare", "pretrain", "generate", "train", "evaluate", "table", "tune", "describe",
+            "export", "run", "datasets", "ls", "show", "lineage", "diff", "verify",
+            "gc")  # fmt: skip
 
 
 def gsx(*words, cwd=None, env=None):

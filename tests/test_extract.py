@@ -43,6 +43,9 @@ def test_quality_is_told_per_environment(made):
     quality = made["extract"].manifest.summary["quality"]["causal"]
     assert [row["env_id"] for row in quality["per_environment"]] == [0, 1, 2]
     assert all(row["iou"] > 0.8 for row in quality["per_environment"])
+    told = made["extract"].manifest.summary["quality"]["label_told_per_environment"]
+    assert [row["env_id"] for row in told] == [0, 1, 2]
+    assert all(row["piece"] > row["rest"] for row in told)
 
 
 def test_the_piece_tells_the_label_and_the_rest_does_not(made):

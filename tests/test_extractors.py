@@ -15,6 +15,7 @@ from gsx.stages.extractors.quality import dearest, roc_auc
 from gsx.stages.extractors.teaching import PosteriorOptions
 from gsx.stages.kernels.subgraphs import induced, is_connected
 from gsx.stages.nets.descent import one_thread
+from gsx.stages.nets.labels import beyond, decided
 from gsx.table import concat
 from tests.test_subgraphs import table_of
 
@@ -172,6 +173,34 @@ def test_a_label_that_only_a_bond_tells_is_found_at_that_bond():
     assert roc_auc(found.pieces.score, truth) > 0.95
     assert found.quality["label_told_on_id_val"]["piece"] > 0.95
     assert (found.pieces.causal & truth).sum() > 0.95 * truth.sum()
+
+
+def test_a_cause_that_makes_a_rare_yes_only_likelier_is_found():
+    """A kind of bond in one graph of five says yes in a third of them: no belief passes a half."""
+    count, stream = 1200, rng(0, "rare")
+    table, truth = bond_table(count)
+    marked = np.repeat(stream.random(count) < 0.2, table.num_edges)
+    kinds = np.where(marked[:, None], np.minimum(table.edge["edge_attr"], 1), 0).astype(np.int8)
+    has = marked[table.edge_ptr[:-1]]
+    y = (has & (stream.random(count) < 0.33)).astype(np.float32)[:, None]
+    table = table.with_columns(graph={"y": y}, edge={"edge_attr": kinds})
+    options = PosteriorOptions(width=16, layers=2, largest_piece=4)
+    _, found = run(posterior, options, table, "binary")
+    truth &= np.repeat(has, 10)
+    assert (found.pieces.causal & truth).sum() > 0.9 * truth.sum()
+    told = found.quality["label_told_on_id_val"]
+    assert told["piece"] > told["rest"] + 0.2
+
+
+def test_yes_is_what_rises_above_its_prior():
+    logits, prior = torch.tensor([[-2.0], [-4.0]]), torch.tensor([0.05])
+    assert decided(logits, prior, "binary").tolist() == [[1.0], [0.0]]
+    assert beyond(logits, prior, "binary").sign().tolist() == [[1.0], [-1.0]]
+    assert beyond(logits, prior, "multitask").tolist() == beyond(logits, prior, "binary").tolist()
+    assert beyond(logits, prior, "regression") is logits
+    both = torch.tensor([[-2.0, -1.0]])
+    assert decided(both, torch.tensor([0.9, 0.1]), "classification").tolist() == [[0.0, 1.0]]
+    assert beyond(both, torch.tensor([0.9, 0.1]), "classification") is both
 
 
 def test_held_out_graphs_are_read_as_training_graphs_are():

@@ -313,6 +313,35 @@ def test_fragments_are_connected_parts_of_environmental_pieces(folder, made, sou
     assert 0.2 < (share == 1).mean() < 0.6
 
 
+def test_grown_graphs_are_traced_to_their_sources(folder, made, source, pieces):
+    """Every slot is a part of its parent; what joins slots, and chords, are told as bridges."""
+    options = {"options": "010", "f": [1, 2], "count": 200, "augmented_only": True}
+    more = {"grow": 2.0, "chords": 0.1, "ports": "own"}
+    table = Corpus(generate(folder, made, **options, **more)).table()
+    assert is_connected(table).all()
+    assert table.num_nodes.max() > source.num_nodes.max()
+    parents = table.lists("graph", "provenance.parents")
+    slot = table.lists("graph", "provenance.node_slot").values.astype(np.int64)
+    number = table.lists("graph", "provenance.node_number").values
+    component = np.repeat(parents.ptr[:-1], table.num_nodes) + slot
+    row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
+    row = np.array([row_of[int(id_)] for id_ in parents.values])
+    node = source.node_ptr[row[component]] + number
+    assert (pieces["environmental"][node[slot > 0]] == 1).all()
+    assert (pieces["causal"][node[slot == 0]] == 1).all()
+    src, dst = global_edges(table)
+    told = np.zeros(len(src), dtype=bool)
+    bridges = table.lists("graph", "provenance.bridges")
+    told[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
+    assert (component[src[~told]] == component[dst[~told]]).all()
+    known = set(zip(*(ends.tolist() for ends in global_edges(source)), strict=True))
+    inside = zip(node[src[~told]].tolist(), node[dst[~told]].tolist(), strict=True)
+    assert set(inside) <= known
+    both_causal = (slot[src] == 0) & (slot[dst] == 0)
+    assert not (told & both_causal).any()
+    assert np.array_equal(table.graph["y"], source.graph["y"][row[parents.ptr[:-1]]])
+
+
 def test_augmented_graphs_alone_are_the_same_graphs(folder, made, augmented):
     alone = generate(folder, made, f=[2, 5], shard_graphs=500, augmented_only=True)
     table = Corpus(alone).table()

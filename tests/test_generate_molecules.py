@@ -128,6 +128,17 @@ def test_quality_tells_novelty_and_properties_beside_the_source(made):
     assert found["properties"]["weight"][2] > found["source_properties"]["weight"][2]
 
 
+def test_pieces_are_compared_with_scaffolds_in_every_environment(made):
+    found = made["extract"].manifest.summary["quality"]["scaffold"]
+    environments = {
+        int(env) for env in Corpus(made["prepare"]).table(split="train").graph["env_id"]
+    }
+    assert {row["env_id"] for row in found["per_environment"]} == environments
+    for row in (found, *found["per_environment"]):
+        assert all(0 <= row[name] <= 1 for name in row if name not in ("env_id", "per_environment"))
+        assert 0 < row["causal_share"] < 1
+
+
 def test_bridge_nodes_are_refused_for_molecules(made):
     given = {name: made[name] for name in ("prepare", "extract", "bridge")}
     with pytest.raises(UsageError, match="molecules take none"):

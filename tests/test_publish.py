@@ -186,7 +186,7 @@ def test_a_damaged_run_record_does_not_matter(store, text):
 def test_the_run_record_says_how_but_not_who_or_where(store):
     record = json.loads((blob(store, source="abc").place.local / "run.json").read_text())
     assert sorted(record) == [
-        "peak_memory_mib", "platform", "python", "seconds", "source", "versions",
+        "device", "peak_memory_mib", "platform", "python", "seconds", "source", "versions",
     ]  # fmt: skip
     assert record["source"] == "abc"
     assert record["versions"]["gsx"] == "0.1.0"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from gsx.ragged import rows_of
+from gsx.ragged import ranges, rows_of
 from gsx.seeds import rng
 from gsx.stages.kernels.chem import featurize, parse_smiles, read_molecules
 from gsx.stages.kernels.fragments import (
@@ -17,7 +17,7 @@ from gsx.stages.kernels.fragments import (
 from gsx.stages.kernels.rebuild import check_spliced, stand_alone
 from gsx.stages.kernels.splice import add_edges, union
 from gsx.stages.kernels.subgraphs import global_edges
-from tests.mcs import left_over
+from tests.mcs import left_over, left_overs
 
 FEW = (
     "CC(=O)Oc1ccccc1C(=O)O",
@@ -242,3 +242,43 @@ def test_tables_without_molecules_or_atoms_are_nothing_to_do():
 def test_a_piece_is_the_difference_of_two_molecules(large, small, rest):
     pieces = stand_alone(table_of(large), left_over(large, small))
     assert pieces.smiles == (rest,)
+
+
+@pytest.mark.parametrize("source", ["few", "hiv"])
+def test_a_mask_subtracts_what_the_largest_common_part_subtracts(source, request):
+    """Cut off either side of bonds; RDKit, told the two molecules alone, leaves the other side."""
+    texts = FEW if source == "few" else request.getfixturevalue("hiv_smiles")[:60]
+    table = read_molecules(texts).table
+    copies, keep = halves(table)
+    rows = rng(0, "tests", "mcs").permutation(len(copies))[:40]
+    keep = keep[ranges(copies.node_ptr[rows], copies.num_nodes[rows])]
+    copies = copies.take(rows)
+    cut, rest = stand_alone(copies, keep), stand_alone(copies, ~keep)
+    whole = stand_alone(copies, np.ones(copies.total_nodes, dtype=bool))
+    certain = 0
+    for row, text in enumerate(whole.smiles):
+        places = left_overs(text, cut.smiles[row])
+        assert {int(left.sum()) for left in places} == {int(rest.table.num_nodes[row])}
+        if len(places) == 1:
+            certain += 1
+            assert stand_alone(table_of(text), places[0]).smiles == (rest.smiles[row],)
+    assert certain >= 8
+
+
+@pytest.mark.parametrize(
+    ("texts", "bonds"),
+    [
+        (("c1ccccc1C", "C1CCNCC1"), [((0, 6), (1, 3))]),
+        (("c1ccc2[nH]ccc2c1", "OC(=O)C", "C1CC1"), [((0, 4), (1, 3)), ((1, 0), (2, 0))]),
+        (("N#CC", "c1ccsc1", "CS(N)(=O)=O"), [((0, 2), (1, 0)), ((1, 2), (2, 2))]),
+    ],
+)
+def test_a_splice_without_its_first_component_is_the_splice_of_the_others(texts, bonds):
+    whole = check_spliced(*joined(texts, bonds)).smiles[0]
+    others = [tuple((number - 1, atom) for number, atom in bond) for bond in bonds[1:]]
+    expected = (
+        check_spliced(*joined(texts[1:], others)).smiles[0]
+        if others
+        else Chem.CanonSmiles(texts[1])
+    )
+    assert stand_alone(table_of(whole), left_over(whole, texts[0])).smiles == (expected,)

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from click.testing import CliRunner
 
 from gsx.cli import tables
+from gsx.cli.main import cli
 from gsx.errors import UsageError
 
 PUBLISHED = {("erm", "motif-size"): (51.74, 2.27), ("g-splice", "motif-size"): (86.53, 2.66)}
@@ -27,7 +29,9 @@ def test_cells_hold_mean_and_unbiased_spread_over_seeds():
     cells = tables.summarize(RESULTS, PUBLISHED)
     assert (cells[0].mean, cells[0].seeds, cells[0].published) == (52.0, 2, 51.74)
     assert cells[0].std == pytest.approx(2.8284, abs=1e-4)
-    assert (cells[1].std, cells[1].published) == (None, None)
+    # 52 ± 12.706205 * 2.8284 / sqrt(2), by Student with one degree of freedom.
+    assert (cells[0].low, cells[0].high) == (26.5876, 77.4124)
+    assert (cells[1].std, cells[1].low, cells[1].published) == (None, None, None)
     assert [cell.method for cell in cells] == ["erm", "x_1", "g-splice"]
 
 
@@ -50,8 +54,8 @@ def test_latex_escapes_what_it_must():
 
 def test_csv_has_a_line_per_cell():
     lines = tables.comma_separated(tables.summarize(RESULTS, {})).splitlines()
-    assert lines[0] == "method,dataset,metric,mean,std,seeds,published,published_std"
-    assert lines[2] == "x_1,motif-size,accuracy,60.0,,1,,"
+    assert lines[0] == "method,dataset,metric,mean,std,seeds,low,high,published,published_std"
+    assert lines[2] == "x_1,motif-size,accuracy,60.0,,1,,,,"
 
 
 def test_correlations_are_shown_with_three_digits():
@@ -90,3 +94,12 @@ def test_a_folder_without_results_says_how_to_make_some(tmp_path):
         tables.read_results(tmp_path)
     with pytest.raises(UsageError, match="gsx train … --results DIR --method NAME"):
         tables.read_results(tmp_path / "none")
+
+
+def test_json_holds_the_interval_of_every_mean(tmp_path):
+    for seed, score in enumerate([50.0, 52.0, 54.0]):
+        (tmp_path / f"{seed}.json").write_text(json.dumps(result("erm", seed, score)))
+    told = CliRunner().invoke(cli, ["table", str(tmp_path), "--json"], catch_exceptions=False)
+    (cell,) = json.loads(told.stdout)["cells"]
+    assert (cell["mean"], cell["std"], cell["seeds"]) == (52.0, 2.0, 3)
+    assert (cell["low"], cell["high"]) == (47.0317, 56.9683)

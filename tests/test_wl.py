@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsx.stages.kernels.wl import wl_hashes
+from gsx.stages.kernels.wl import are_among, wl_hashes
 from gsx.table import GraphTable
 from tests.test_cuts import table_of
 
@@ -60,3 +60,10 @@ def test_a_graph_without_nodes_has_a_hash():
     empty = GraphTable(np.array([0, 0]), np.array([0, 0]), edge={
         "edge_src": np.zeros(0, np.int32), "edge_dst": np.zeros(0, np.int32)})  # fmt: skip
     assert len(wl_hashes(empty)) == 1
+
+
+def test_hashes_are_found_among_sorted_ones():
+    known = np.array([2, 5, 9], dtype=np.uint64)
+    asked = np.array([1, 2, 9, 10, 5], dtype=np.uint64)
+    assert are_among(asked, known).tolist() == [False, True, True, False, True]
+    assert are_among(asked, known[:0]).tolist() == [False] * 5

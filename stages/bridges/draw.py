@@ -21,6 +21,9 @@ BLOCK_PAIRS = 262_144
 BLOCK_ATTACHMENTS = 512
 """Pairs and attachments the decoder looks at together: what stays inside a processor's cache."""
 
+LARGEST_LOGIT = 30.0
+"""Bound of logits before they become odds."""
+
 CountRule = Literal["expected", "sampled"]
 PairRule = Literal["learned", "random"]
 
@@ -50,6 +53,30 @@ class Attachments:
             self.left_slot[rows],
             self.right_slot[rows],
         )
+
+    def among(self, free: Bools) -> Attachments:
+        """Return them as if there were no nodes but the free ones, ``[N]``, numbered anew."""
+        before = pointers(free)
+        left, right = before[self.left_start], before[self.right_start]
+        return Attachments(
+            left,
+            before[self.left_start + self.left_count] - left,
+            right,
+            before[self.right_start + self.right_count] - right,
+            self.left_slot,
+            self.right_slot,
+        )
+
+    @property
+    def ptr(self) -> Ints:
+        """Where the pairs of every attachment start, ``[P + 1]``, one attachment after another."""
+        return pointers(self.left_count * self.right_count)
+
+    def ends(self, pair: Ints, attachment: Ints) -> tuple[Ints, Ints]:
+        """Return the two nodes of some pairs of some attachments."""
+        inside = pair - self.ptr[attachment]
+        left, right = np.divmod(inside, self.right_count[attachment])
+        return self.left_start[attachment] + left, self.right_start[attachment] + right
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,15 +164,23 @@ class Drawer:
         return cls(model, state, terms, nodes.counted, pairs, counts)
 
     def draw(
-        self, attachments: Attachments, stream: np.random.Generator, free: Bools | None = None
+        self,
+        attachments: Attachments,
+        stream: np.random.Generator,
+        free: Bools | None = None,
+        wanted: Ints | None = None,
     ) -> Bridges:
-        """Draw the bridges of some attachments; ``free`` ``[N]`` are nodes that may take one."""
+        """Draw the bridges of some attachments; ``free`` ``[N]`` are nodes that may take one.
+
+        ``wanted`` ``[P]`` says how many of each, 0 where the rule decides.
+        """
         with torch.no_grad():
             likely = _counter(self.model, self.counted, attachments)
             found = []
             for rows in _runs(attachments):
                 run = _Run(self.model, self.terms, attachments.take(rows), likely[rows])
-                at, left, right = _draw_run(run, free, stream, self.pairs, self.counts)
+                told = None if wanted is None else wanted[rows]
+                at, left, right = _draw_run(run, free, told, stream, self.pairs, self.counts)
                 found.append((rows[at], left, right))
             at, left, right = (np.concatenate(part) for part in zip(*found, strict=True))
             order = np.argsort(at, kind="stable")
@@ -156,6 +191,8 @@ class Drawer:
 
 def _counter(model: BridgeModel, counted: Array, attachments: Attachments) -> Floats:
     """Return the counter's probabilities of 1..largest bridges, ``[P, largest]``."""
+    if model.shape.largest_count == 1:
+        return np.ones((len(attachments), 1))
     left = torch.from_numpy(counted[attachments.left_slot]).to(model.device)
     right = torch.from_numpy(counted[attachments.right_slot]).to(model.device)
     return np.asarray(model.counter(left, right).softmax(dim=1).cpu().numpy(), dtype=np.float64)
@@ -182,35 +219,23 @@ class _Run:
     attachments: Attachments
     likely: Floats
 
-    @property
-    def ptr(self) -> Ints:
-        """Where the pairs of every attachment start, ``[P + 1]``."""
-        return pointers(self.attachments.left_count * self.attachments.right_count)
-
-    def ends(self, pair: Ints, attachment: Ints) -> tuple[Ints, Ints]:
-        """Return the two nodes of some pairs of some attachments."""
-        inside = pair - self.ptr[attachment]
-        left, right = np.divmod(inside, self.attachments.right_count[attachment])
-        return (
-            self.attachments.left_start[attachment] + left,
-            self.attachments.right_start[attachment] + right,
-        )
-
-    def logits(self) -> Array:
-        """Return the logits of all pairs, ``[pairs]``."""
-        found = np.empty(int(self.ptr[-1]), dtype=np.float32)
+    def logits(self, free: Bools | None = None) -> Array:
+        """Return the logits of all pairs, ``[pairs]``, or of pairs of free nodes."""
+        found = np.empty(int(self.attachments.ptr[-1]), dtype=np.float32)
         here = 0
         for first, last in _blocks(self.attachments):
             part = self.attachments.take(np.arange(first, last))
             left, has_left = _padded(part.left_start, part.left_count)
             right, has_right = _padded(part.right_start, part.right_count)
+            if free is not None:
+                has_left, has_right = has_left & free[left], has_right & free[right]
             grid = self.model.decoder.grid_logits(
                 self.terms, torch.from_numpy(left), torch.from_numpy(right)
             )
             values = grid.cpu().numpy()[has_left[:, :, None] & has_right[:, None, :]]
             found[here : here + len(values)] = values
             here += len(values)
-        return found
+        return found[:here]
 
 
 def _blocks(attachments: Attachments) -> Iterator[tuple[int, int]]:
@@ -232,13 +257,23 @@ def _padded(start: Ints, count: Ints) -> tuple[Ints, Bools]:
 
 
 def _draw_run(
-    run: _Run, free: Bools | None, stream: np.random.Generator, pairs: PairRule, counts: CountRule
+    run: _Run,
+    free: Bools | None,
+    told: Ints | None,
+    stream: np.random.Generator,
+    pairs: PairRule,
+    counts: CountRule,
 ) -> tuple[Ints, Ints, Ints]:
-    ptr = run.ptr
+    alone = (
+        run.likely.shape[1] == 1 and told is None and counts == "expected"
+    )  # one bridge each, whatever the odds
+    if free is not None and alone and pairs == "learned" and run.model.shape.model == "vae":
+        return _draw_single(run, free, stream)
+    ptr = run.attachments.ptr
     if pairs == "random":
         odds = np.ones(int(ptr[-1]), dtype=np.float32)
     elif run.model.shape.model == "vae":
-        odds = np.exp(np.clip(run.logits(), -30, 30))
+        odds = np.exp(np.clip(run.logits(), -LARGEST_LOGIT, LARGEST_LOGIT))
     else:
         odds = _denoised(run, stream)
     if counts == "sampled" or pairs == "random":
@@ -248,20 +283,33 @@ def _draw_run(
     else:
         total = np.add.reduceat(odds / (1 + odds), ptr[:-1], dtype=np.float64)
         wanted = np.clip(np.rint(total).astype(np.int64), 1, run.likely.shape[1])
+    if told is not None:
+        wanted = np.where(told > 0, told, wanted)
     if free is not None:
-        left, right = run.ends(np.arange(ptr[-1]), rows_of(ptr))
+        left, right = run.attachments.ends(np.arange(ptr[-1]), rows_of(ptr))
         odds = odds * (free[left] & free[right])
     at, pair = draw_from_odds(odds, ptr, wanted, stream)
-    return at, *run.ends(pair, at)
+    return at, *run.attachments.ends(pair, at)
+
+
+def _draw_single(run: _Run, free: Bools, stream: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+    """Draw one bridge of every attachment among its pairs of free nodes, looking at no others."""
+    inner, nodes = run.attachments.among(free), np.flatnonzero(free)
+    odds = np.exp(np.clip(run.logits(free), -LARGEST_LOGIT, LARGEST_LOGIT))
+    one = np.ones(len(inner), dtype=np.int64)
+    at, pair = draw_from_odds(odds, inner.ptr, one, stream)
+    left, right = inner.ends(pair, at)
+    return at, nodes[left], nodes[right]
 
 
 def _denoised(run: _Run, stream: np.random.Generator) -> Array:
     """Walk from pure noise to the belief in every pair; the last step gives the odds."""
-    ptr, size = run.ptr, int(run.ptr[-1])
+    ptr = run.attachments.ptr
+    size = int(ptr[-1])
     expected = run.likely @ np.arange(1, run.likely.shape[1] + 1)
     rates = np.repeat(expected / np.maximum(np.diff(ptr), 1), np.diff(ptr)).astype(np.float32)
     rates = np.minimum(rates, 0.5)
-    left, right = run.ends(np.arange(size), rows_of(ptr))
+    left, right = run.attachments.ends(np.arange(size), rows_of(ptr))
     plain = torch.from_numpy(run.logits())
     bits = (stream.random(size, dtype=np.float32) < rates).astype(np.float32)
     odds = np.empty(size, dtype=np.float32)
@@ -272,12 +320,34 @@ def _denoised(run: _Run, stream: np.random.Generator) -> Array:
         degree = np.bincount(ends, minlength=len(run.terms[1])).astype(np.float32)
         around = (torch.from_numpy(degree[left]), torch.from_numpy(degree[right]))
         seen = noise_terms(torch.from_numpy(bits), level, *around)
-        odds = run.model.decoder.denoised(plain, seen).clamp(-30, 30).exp().numpy()
+        odds = (
+            run.model.decoder.denoised(plain, seen)
+            .clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+            .exp()
+            .numpy()
+        )
         if step > 1:
             true = torch.from_numpy(odds / (1 + odds))
             one = earlier(torch.from_numpy(bits), true, torch.from_numpy(rates), step)
             bits = (stream.random(size, dtype=np.float32) < one.numpy()).astype(np.float32)
     return odds
+
+
+def pair_odds(model: BridgeModel, latent: Array, left: Ints, right: Ints) -> Floats:
+    """Return the odds of a bridge for each pair of nodes, ``[P]``."""
+    with torch.no_grad():
+        terms = model.decoder.node_terms(torch.from_numpy(latent).to(model.device))
+        ends = (torch.from_numpy(left), torch.from_numpy(right))
+        logits = model.decoder.pair_logits(terms, *ends).clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+    return np.exp(logits.cpu().numpy().astype(np.float64))
+
+
+def draw_heads(
+    model: BridgeModel, latent: Array, left: Ints, right: Ints, stream: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Draw the attribute and the bridge node of every pair, as rows of what the model knows."""
+    with torch.no_grad():
+        return _heads(model, torch.from_numpy(latent).to(model.device), left, right, stream)
 
 
 def _heads(

@@ -24,7 +24,7 @@ from gsx.stages.extractors.lesson import (
     units_of,
     weights_of,
 )
-from gsx.stages.extractors.quality import dearest, how_told
+from gsx.stages.extractors.quality import dearest, told_quality
 from gsx.stages.extractors.teaching import (
     SMALLEST_PIECE,
     Posterior,
@@ -42,7 +42,7 @@ from gsx.stages.kernels.subgraphs import (
     largest_component,
     prefixes,
 )
-from gsx.stages.nets.labels import decided, prior_logits, row_loss
+from gsx.stages.nets.labels import beyond, decided, prior_logits, row_loss
 
 SIZE_COSTS = (0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 """What a node of a piece may cost; the held-out labels choose among them."""
@@ -83,14 +83,14 @@ def extract(
         "size_cost_trials": trials,
         "effective_graphs": round(shares.effective_graphs, 1),
         "label_told_by_shape": shares.told_by_shape,
-        "label_told_on_id_val": {
-            name: how_told(tell(model, net, graphs), held.y, held.task)
-            for name, net, graphs in (
-                ("piece", model.sets, induced(held.graphs, keep)[0]),
-                ("rest", model.whole, induced(held.graphs, ~keep)[0]),
-                ("whole", model.whole, held.graphs),
-            )
-        },
+        **told_quality(
+            held,
+            {
+                "piece": tell(model, model.sets, induced(held.graphs, keep)[0]),
+                "rest": tell(model, model.whole, induced(held.graphs, ~keep)[0]),
+                "whole": tell(model, model.whole, held.graphs),
+            },
+        ),
     }
     return Extraction(
         pieces=Pieces(candidates.score, causal, largest_component(lesson.graphs, ~causal)),
@@ -106,11 +106,13 @@ def extract(
 def find_candidates(model: Posterior, lesson: Lesson) -> Candidates:
     """Grow connected sets in every graph and ask how well each tells the label of its graph.
 
-    The label is the one the network decides for on the whole graph, so label noise does no harm.
+    The label is the one the network decides for on the whole graph, so label noise does no harm;
+    of yes-or-no tasks it is what raised the belief, and a set is asked for what raises it.
     """
     options, graphs = model.options, lesson.graphs
     score = score_nodes(model, graphs)
-    label = decided(torch.from_numpy(tell(model, model.whole, graphs)), model.task)
+    prior = model.label_prior.cpu()
+    label = decided(torch.from_numpy(tell(model, model.whole, graphs)), prior, model.task)
     seeds = best_nodes(graphs, score, options.seeds)
     sizes = np.arange(SMALLEST_PIECE, options.largest_piece + 1)
     orders, told = [], []
@@ -119,7 +121,7 @@ def find_candidates(model: Posterior, lesson: Lesson) -> Candidates:
         orders.append(growth.order)
         for size in sizes:
             part, _ = prefixes(graphs, growth.order, np.full(len(graphs), size))
-            logits = torch.from_numpy(tell(model, model.sets, part))
+            logits = beyond(torch.from_numpy(tell(model, model.sets, part)), prior, model.task)
             belief = -row_loss(logits, label, model.task).numpy().astype(np.float64)
             told.append(np.where(growth.whole[:, size], belief, -np.inf))
     return Candidates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,21 @@ def how_told(logits: Array, y: Array, task: str) -> float | None:
     ]
     found = [area for area in areas if area is not None]
     return round(float(np.mean(found)), 6) if found else None
+
+
+def told_quality(held: Lesson, logits: Mapping[str, Array]) -> dict[str, Any]:
+    """Say how well held-out labels are told, in all and per environment."""
+
+    def of(graphs: Bools) -> dict[str, float | None]:
+        return {
+            name: how_told(told[graphs], held.y[graphs], held.task) for name, told in logits.items()
+        }
+
+    per_env = [{"env_id": int(env), **of(held.env == env)} for env in np.unique(held.env)]
+    return {
+        "label_told_on_id_val": of(np.ones(len(held), dtype=bool)),
+        "label_told_per_environment": per_env,
+    }
 
 
 def truth_quality(lesson: Lesson, score: Floats, piece: Bools, truth: Bools) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from gsx.table import GraphTable
 
 _FLAGS = Chem.SanitizeFlags
 _ALL = int(_FLAGS.SANITIZE_ALL)
-_LOCAL = int(
+LOCAL = int(
     _FLAGS.SANITIZE_PROPERTIES | _FLAGS.SANITIZE_SETCONJUGATION | _FLAGS.SANITIZE_SETHYBRIDIZATION
 )
 """What a single bond outside rings, put where two hydrogens were, can change or break.
@@ -129,14 +129,8 @@ def check_spliced(
     node_feat = table.dense("node", "node_feat").astype(np.int64)
     taken = np.bincount(src[bridges], weights=order[bridges], minlength=table.total_nodes)
     node_feat[:, NUM_HS] -= taken.astype(np.int64)
-    refused = {}
-    for atom in np.flatnonzero(node_feat[:, NUM_HS] < 0)[::-1].tolist():
-        graph = int(np.searchsorted(table.node_ptr, atom, side="right")) - 1
-        had = int(node_feat[atom, NUM_HS] + taken[atom])
-        refused[graph] = (
-            f"atom {atom - int(table.node_ptr[graph])} has {had} hydrogens "
-            f"for bridges of order {int(taken[atom])}"
-        )
+    short = np.flatnonzero(node_feat[:, NUM_HS] < 0)
+    refused = no_hydrogens(table, short, node_feat[short, NUM_HS], taken[short].astype(np.int64))
     refused |= {
         int(graph): "a bridge is no single, double or triple bond"
         for graph in np.unique(owner[bridges & ((order < SINGLE) | (order > TRIPLE))])
@@ -146,6 +140,21 @@ def check_spliced(
         whole = _closes_ring(table, bridges)
         whole[owner[bridges & (order != SINGLE)]] = True
     return _check(table, node_feat, bridges, whole, refused, smiles=smiles)
+
+
+def no_hydrogens(table: GraphTable, atom: Ints, left: Ints, taken: Ints) -> dict[int, str]:
+    """Say which molecules have an atom with too few hydrogens for its bridges, and which atom.
+
+    ``atom`` are such atoms in rising order; ``left`` hydrogens, below 0, after so many ``taken``.
+    """
+    refused = {}
+    for node, rest, order in zip(*(x[::-1].tolist() for x in (atom, left, taken)), strict=True):
+        graph = int(np.searchsorted(table.node_ptr, node, side="right")) - 1
+        refused[graph] = (
+            f"atom {node - int(table.node_ptr[graph])} has {rest + order} hydrogens "
+            f"for bridges of order {order}"
+        )
+    return refused
 
 
 def _closes_ring(table: GraphTable, bridges: Bools) -> Bools:
@@ -181,7 +190,7 @@ def _check(
     """
     bonds = bonds_of(table)
     around = _around(table, bonds, bridges)
-    local = _LOCAL | _RINGS if smiles else _LOCAL
+    local = LOCAL | _RINGS if smiles else LOCAL
     texts = [""] * len(table)
     full, full_graphs = FeatureRows(), []
     part, part_graphs = _PartRows(), []
@@ -322,7 +331,7 @@ def write_smiles(table: GraphTable) -> tuple[list[str], Ints]:
     node_feat = table.dense("node", "node_feat").astype(np.int64)
     with rdBase.BlockLogs():
         for _, molecule in molecules_of(table, node_feat, bonds_of(table), {}):
-            Chem.SanitizeMol(molecule, _LOCAL | _RINGS)
+            Chem.SanitizeMol(molecule, LOCAL | _RINGS)
             texts.append(Chem.MolToSmiles(molecule, _WRITE))
             found = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)
             order.append(np.array(list(found["_smilesAtomOutputOrder"]), dtype=np.int64))

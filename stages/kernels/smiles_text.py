@@ -30,6 +30,8 @@ class Texts:
     """``[N]`` where the atom of every node starts in the text of its molecule."""
     end: Ints
     """``[N]`` where it ends."""
+    place: Ints
+    """``[N]`` how many atoms of its molecule are written before it."""
 
 
 def locate_atoms(texts: Sequence[str], order: Ints, node_ptr: Ints) -> Texts:
@@ -42,7 +44,9 @@ def locate_atoms(texts: Sequence[str], order: Ints, node_ptr: Ints) -> Texts:
     place = np.repeat(node_ptr[:-1], counts) + order
     start, end = np.empty(len(flat), dtype=np.int64), np.empty(len(flat), dtype=np.int64)
     start[place], end[place] = flat[:, 0], flat[:, 1]
-    return Texts(texts, start, end)
+    rank = np.empty(len(flat), dtype=np.int64)
+    rank[place] = np.arange(len(flat)) - np.repeat(node_ptr[:-1], counts)
+    return Texts(texts, start, end, rank)
 
 
 def join_texts(parts: Sequence[Texts]) -> Texts:
@@ -51,6 +55,7 @@ def join_texts(parts: Sequence[Texts]) -> Texts:
         [text for part in parts for text in part.text],
         np.concatenate([part.start for part in parts]),
         np.concatenate([part.end for part in parts]),
+        np.concatenate([part.place for part in parts]),
     )
 
 
@@ -63,7 +68,8 @@ def joined_smiles(
     written in them.
     """
     first = FIRST_LABEL
-    if any(int(label) >= first for text in pieces for label in _LABEL.findall(text)):
+    long = [text for text in pieces if "%" in text]
+    if long and any(int(label) >= first for text in long for label in _LABEL.findall(text)):
         first = LAST_LABEL + 1
     ends: list[list[tuple[int, int, str]]] = [[] for _ in pieces]
     for number, (left, start, end, right, start_2, end_2) in enumerate(bonds, first):
@@ -75,6 +81,9 @@ def joined_smiles(
 
 def _labelled(text: str, ends: list[tuple[int, int, str]]) -> str:
     """Put labels behind atoms; an atom in brackets counts its hydrogens, and loses one each."""
+    if len(ends) == 1 and text[ends[0][0]] != "[":
+        _, end, label = ends[0]
+        return f"{text[:end]}{label}{text[end:]}"
     written, done = [], 0
     for number, (start, end, label) in enumerate(ends):
         if end > done:

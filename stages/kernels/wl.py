@@ -26,6 +26,14 @@ def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
     return _mix(_sums(_mix(color), table.node_ptr) + table.num_nodes.astype(np.uint64))
 
 
+def are_among(hashes: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
+    """Say of every hash whether it is among those ``known``, which are sorted."""
+    if not len(known):
+        return np.zeros(len(hashes), dtype=bool)
+    found = known.take(np.searchsorted(known, hashes), mode="clip")
+    return np.asarray(found == hashes)
+
+
 def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
     """Return a hash of every node's surroundings, before the first round and after each."""
     color = _row_hashes(table.node.get("node_feat"), table.total_nodes)

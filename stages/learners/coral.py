@@ -7,7 +7,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from gsx.stages.learners.told import Told, by_env
+from gsx.stages.learners.told import Told
 
 
 class Coral(nn.Module):
@@ -19,12 +19,13 @@ class Coral(nn.Module):
 
     def forward(self, told: Told) -> Tensor:
         """Return the loss of a batch."""
-        return told.losses.mean() + self.penalty * distance(told.features, told.env)
+        return told.mean(told.losses) + self.penalty * distance(told.features, told.env)
 
 
 def distance(features: Tensor, env: Tensor) -> Tensor:
     """Return the mean over pairs of environments; those with one graph have no covariance."""
-    groups = [covariance(rows) for rows in by_env(features, env) if len(rows) > 1]
+    parts = [features[env == which] for which in torch.unique(env)]
+    groups = [covariance(rows) for rows in parts if len(rows) > 1]
     pairs = [(a - b).square().mean() / 4 for a, b in combinations(groups, 2)]
     return torch.stack(pairs).mean() if pairs else features.new_zeros(())
 

@@ -45,4 +45,5 @@ class DANN(nn.Module):
         """Return the loss of a batch; the reversal grows from 0 to 1 as in the paper."""
         strength = 2 / (1 + math.exp(-STEEPNESS * told.progress)) - 1
         logits = self.tell(reverse(told.features, strength))
-        return told.losses.mean() + self.penalty * functional.cross_entropy(logits, told.env)
+        penalty = functional.cross_entropy(logits, told.env)
+        return told.mean(told.losses) + self.penalty * penalty

@@ -12,4 +12,4 @@ class ERM(nn.Module):
 
     def forward(self, told: Told) -> Tensor:
         """Return the loss of a batch."""
-        return told.losses.mean()
+        return told.mean(told.losses)

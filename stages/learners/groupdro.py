@@ -7,9 +7,16 @@ from torch import Tensor, nn
 
 from gsx.stages.learners.told import Told
 
+SMALLEST = 1e-30
+"""Weight below which none falls: from zero, it could never grow again."""
+
 
 class GroupDRO(nn.Module):
-    """Losses of environments, weighted; ``penalty`` is how fast weights move to the worst."""
+    """Losses of environments, weighted; ``penalty`` is how fast weights move to the worst.
+
+    The published algorithm: weights are kept from batch to batch, multiplied by the exponent of
+    ``penalty`` times the loss, and sum to one. An environment a batch lacks has no loss in it.
+    """
 
     def __init__(self, penalty: float, envs: int) -> None:
         super().__init__()
@@ -20,10 +27,10 @@ class GroupDRO(nn.Module):
     def forward(self, told: Told) -> Tensor:
         """Move the weights, and return the loss of a batch."""
         present = torch.unique(told.env)
-        means = torch.stack([told.losses[told.env == which].mean() for which in present])
+        means = torch.stack(told.by_env(told.losses))
         with torch.no_grad():
             # Exponents are taken from the largest, so that no loss overflows.
-            moved = self.weights.log()
+            moved = self.weights.clamp_min(SMALLEST).log()
             moved[present] += self.penalty * means
             self.weights = moved.softmax(dim=0)
         return self.weights[present] @ means

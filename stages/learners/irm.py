@@ -10,7 +10,7 @@ from gsx.stages.nets.labels import row_loss
 
 
 class IRM(nn.Module):
-    """The mean loss, and how much each environment would like to scale the logits."""
+    """The mean loss, and how much each environment would like to scale the logits (IRMv1)."""
 
     def __init__(self, penalty: float) -> None:
         super().__init__()
@@ -18,16 +18,14 @@ class IRM(nn.Module):
 
     def forward(self, told: Told) -> Tensor:
         """Return the loss of a batch."""
-        return told.losses.mean() + self.penalty * scale_penalty(told)
+        return told.mean(told.losses) + self.penalty * scale_penalty(told)
 
 
 def scale_penalty(told: Told) -> Tensor:
     """Return the mean over environments of the squared gradient at scale 1."""
     scale = torch.ones((), requires_grad=True, device=told.logits.device)
-    losses = row_loss(told.logits * scale, told.y, told.task)
     parts = []
-    for which in torch.unique(told.env):
-        risk = losses[told.env == which].mean()
+    for risk in told.by_env(row_loss(told.logits * scale, told.y, told.task)):
         (slope,) = torch.autograd.grad(risk, scale, create_graph=True)
         parts.append(slope.square())
     return torch.stack(parts).mean()

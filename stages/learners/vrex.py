@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
-from gsx.stages.learners.told import Told, env_means
+from gsx.stages.learners.told import Told
 
 
 class VREx(nn.Module):
@@ -16,6 +17,6 @@ class VREx(nn.Module):
 
     def forward(self, told: Told) -> Tensor:
         """Return the loss of a batch; a batch of one environment has no variance."""
-        means = env_means(told.losses, told.env)
-        loss = told.losses.mean()
+        means = torch.stack(told.by_env(told.losses))
+        loss = told.mean(told.losses)
         return loss if len(means) < 2 else loss + self.penalty * means.var(unbiased=True)

@@ -56,6 +56,12 @@ def forget(draft: Draft, epoch: int) -> None:
     (draft.content / name).unlink(missing_ok=True)
 
 
+def place(draft: Draft, epoch: int) -> Path | None:
+    """Return the checkpoint written after ``epoch`` epochs, if there is one."""
+    path = draft.content / NAME.format(epoch=epoch)
+    return path if path.is_file() else None
+
+
 def restore(draft: Draft, steps: Steps, fitted: Fitted, epochs: int) -> int:
     """Take up the newest checkpoint of an earlier run, if there is one; return epochs done."""
     from safetensors import safe_open

@@ -1,7 +1,9 @@
-"""Score a trained classifier on a corpus: per split, per environment, per size."""
+"""Score trained classifiers on a corpus: per split, per environment, per size."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,9 +13,10 @@ import torch
 from gsx.columns import SPLITS
 from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array
-from gsx.stages.learning.fit import laid_out, logits_of
-from gsx.stages.learning.lesson import check_corpus, check_metric, read_split, shape_of
-from gsx.stages.learning.metrics import score
+from gsx.stages.learning.intervals import bootstrap, t_interval
+from gsx.stages.learning.lesson import check_corpus, read_split, shape_of
+from gsx.stages.learning.metrics import DIGITS, score, why_undefined
+from gsx.stages.learning.scoring import laid_out, logits_of
 from gsx.stages.nets.backbones import Backbone, BackboneShape
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Artifact
@@ -53,11 +56,13 @@ def load(model: Artifact, weights: str, device: torch.device) -> tuple[Descripti
     return description, net.to(device)
 
 
-def evaluate(model: Artifact, corpus: Corpus, weights: str) -> dict[str, Any]:
-    """Return the scores of a model on all splits of a corpus, with what they are made of."""
+def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device) -> dict[str, Any]:
+    """Return the scores of a model on all splits of a corpus, with what they are made of.
+
+    A split on which the metric means nothing says why, and has no score.
+    """
     info = corpus.info
     check_corpus(info)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     description, net = load(model, weights, device)
     check_fits(description, corpus)
     names = {environment.id: environment.name for environment in info.environments}
@@ -65,14 +70,16 @@ def evaluate(model: Artifact, corpus: Corpus, weights: str) -> dict[str, Any]:
     for split in sorted(corpus.splits, key=SPLITS.index):
         table = read_split(corpus, split)
         y = table.dense("graph", "y")
-        check_metric(info, split, y)
         logits = logits_of(net, list(laid_out(table, description.shape, device)))
 
         def part(chosen: Array, logits: Array = logits, y: Array = y) -> dict[str, Any]:
             found = score(info.metric, info.task, logits[chosen], y[chosen])
             return {"graphs": int(chosen.sum()), "score": found}
 
-        splits[split] = part(np.ones(len(table), dtype=bool))
+        splits[split] = part(np.ones(len(table), dtype=bool)) | {
+            "interval": bootstrap(info.metric, info.task, logits, y, split),
+            "undefined": why_undefined(info.metric, info.task, y),
+        }
         env = table.dense("graph", "env_id")
         environments += [
             {"split": split, "env_id": int(id_), "name": names.get(int(id_), "hidden")}
@@ -84,11 +91,45 @@ def evaluate(model: Artifact, corpus: Corpus, weights: str) -> dict[str, Any]:
             | part((table.num_nodes >= low) & (table.num_nodes <= high))
             for low, high in buckets(table)
         ]
+    if all(row["undefined"] for row in splits.values()):
+        told = "; ".join(f"`{split}`: {row['undefined']}" for split, row in splits.items())
+        raise StageError(f"{info.metric} is undefined on every split of {info.name} ({told}).")
     return {
         "metric": info.metric,
         "splits": splits,
         "environments": environments,
         "sizes": sizes,
+    }
+
+
+def over_models(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the evaluations of several models on one corpus have in common."""
+    first = found[0]
+    return {
+        "metric": first["metric"],
+        "splits": {
+            split: _spread(row, [each["splits"][split]["score"] for each in found])
+            for split, row in first["splits"].items()
+        },
+        **{
+            part: [
+                _spread(row, [each[part][number]["score"] for each in found])
+                for number, row in enumerate(first[part])
+            ]
+            for part in ("environments", "sizes")
+        },
+    }
+
+
+def _spread(row: Mapping[str, Any], scores: Sequence[float | None]) -> dict[str, Any]:
+    """Return a row with the mean over models, its spread and its interval; no score is no mean."""
+    known = [score for score in scores if score is not None]
+    same = {name: value for name, value in row.items() if name not in ("score", "interval")}
+    return same | {
+        "scores": list(scores),
+        "mean": round(statistics.fmean(known), DIGITS) if known else None,
+        "std": round(statistics.stdev(known), DIGITS) if len(known) > 1 else None,
+        "interval": t_interval(known),
     }
 
 

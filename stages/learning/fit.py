@@ -20,14 +20,16 @@ from gsx.stages.learners.dann import DANN
 from gsx.stages.learners.erm import ERM
 from gsx.stages.learners.groupdro import GroupDRO
 from gsx.stages.learners.irm import IRM
-from gsx.stages.learners.told import Told
+from gsx.stages.learners.told import Told, label_counts
 from gsx.stages.learners.vrex import VREx
 from gsx.stages.learning import checkpoint
-from gsx.stages.learning.metrics import better, score
+from gsx.stages.learning.average import Average
+from gsx.stages.learning.metrics import better
+from gsx.stages.learning.scoring import DivergedError, Scorer, foldable
 from gsx.stages.nets.backbones import Backbone, BackboneShape, GraphBatch, batch_of
 from gsx.stages.nets.descent import epoch_batches, torch_stream
+from gsx.stages.nets.device import computing
 from gsx.stages.nets.gin import initialize
-from gsx.stages.nets.inputs import parts_of
 from gsx.stages.nets.labels import row_loss
 from gsx.storage.draft import Draft
 from gsx.table import GraphTable
@@ -73,24 +75,20 @@ class Fitted:
 def learner_of(config: TrainConfig, envs: int, device: torch.device) -> nn.Module:
     """Return the learner a config names."""
     net: nn.Module
+    penalty = 1.0 if config.penalty is None else config.penalty
     if config.learner == "vrex":
-        net = VREx(config.penalty)
+        net = VREx(penalty)
     elif config.learner == "irm":
-        net = IRM(config.penalty)
+        net = IRM(penalty)
     elif config.learner == "groupdro":
-        net = GroupDRO(config.penalty, envs)
+        net = GroupDRO(penalty, envs)
     elif config.learner == "coral":
-        net = Coral(config.penalty)
+        net = Coral(penalty)
     elif config.learner == "dann":
-        net = DANN(config.penalty, envs, config.width)
+        net = DANN(penalty, envs, config.width)
     else:
         net = ERM()
     return initialize(net, torch_stream(config.seed, "train", "learner")).to(device)
-
-
-def foldable(shape: BackboneShape, dropout: float) -> bool:
-    """Say whether nodes with equal surroundings have equal states in this network."""
-    return shape.backbone == "gin" and not shape.reads_edges and dropout == 0
 
 
 def fit(
@@ -119,15 +117,23 @@ def fit(
     if foldable(shape, config.dropout):
         train = with_colors(train, shape.layers)
     scorers = {
-        split: Scorer(table, shape, lesson, device) for split, table in lesson.held_out.items()
+        split: Scorer(table, shape, metric=lesson.metric, task=lesson.task, device=device)
+        for split, table in lesson.held_out.items()
     }
     steps = Steps(config, net, learner, train, lesson, device, averaged)
     fitted = Fitted()
     for epoch in range(checkpoint.restore(draft, steps, fitted, config.epochs), config.epochs):
         rate = steps.rate(epoch * steps.steps)
-        loss = steps.epoch(epoch)
         judged = net if averaged is None else averaged.net
-        scores = {split: scorer.score(judged, epoch) for split, scorer in scorers.items()}
+        try:
+            loss = steps.epoch(epoch)
+            scores = {split: scorer.score(judged, epoch) for split, scorer in scorers.items()}
+            _require_numbers(net, epoch)
+        except DivergedError as error:
+            kept = checkpoint.place(draft, epoch)
+            last = f"The last good checkpoint is {kept}" if kept else "No epoch had ended"
+            hint = "Lower `learning_rate` or `penalty`"
+            raise StageError(f"{error}. {hint}; no model was published. {last}.") from error
         fitted.curves.append({"epoch": epoch, "loss": loss, "learning_rate": rate, **scores})
         _keep(fitted, judged, scores, epoch, lesson.metric)
         checkpoint.save(draft, steps, fitted)
@@ -136,39 +142,25 @@ def fit(
     return fitted
 
 
+def _require_numbers(net: nn.Module, epoch: int) -> None:
+    """Refuse weights that are no numbers, before they become a checkpoint."""
+    if not all(bool(torch.isfinite(value).all()) for value in net.state_dict().values()):
+        raise DivergedError(f"weights are no numbers after epoch {epoch}")
+
+
 def _keep(
     fitted: Fitted, net: nn.Module, scores: Mapping[str, float], epoch: int, metric: str
 ) -> None:
-    """Remember the weights of the last epoch, and of the first best one by every rule."""
+    """Remember the weights of the last epoch, and of the best by every rule, the last of equals."""
     now = Kept(epoch, {k: v.detach().cpu().numpy().copy() for k, v in net.state_dict().items()})
     fitted.kept["last"] = now
     for rule in ("ood_val", "id_val"):
         if rule in scores:
             before = fitted.kept.get(rule)
-            if before is None or better(metric, scores[rule], fitted.curves[before.epoch][rule]):
+            if before is None or not better(
+                metric, fitted.curves[before.epoch][rule], scores[rule]
+            ):
                 fitted.kept[rule] = now
-
-
-class Average:
-    """A running mean of weights, and of what norms remember."""
-
-    def __init__(self, net: Backbone, decay: float) -> None:
-        self.net = Backbone(net.shape, 0.0, torch.Generator()).to(next(net.parameters()).device)
-        self.net.load_state_dict(net.state_dict())
-        self.decay, self.steps = decay, 0
-
-    @torch.no_grad()
-    def update(self, net: Backbone) -> None:
-        """Move a little towards the weights of ``net``; more at the start."""
-        self.steps += 1
-        decay = min(self.decay, self.steps / (self.steps + 9))
-        for mean, now in zip(
-            self.net.state_dict().values(), net.state_dict().values(), strict=True
-        ):
-            if mean.is_floating_point():
-                mean.lerp_(now, 1 - decay)
-            else:
-                mean.copy_(now)
 
 
 class Steps:
@@ -187,6 +179,7 @@ class Steps:
         self.config, self.net, self.learner, self.averaged = config, net, learner, averaged
         self.train, self.lesson, self.device = train, lesson, device
         self.y = torch.from_numpy(np.array(train.dense("graph", "y"))).to(device)
+        self.labels = None if lesson.task == "classification" else label_counts(self.y)
         self.env = torch.from_numpy(lesson.env).to(device)
         self.share = None
         if config.env_balanced:
@@ -214,9 +207,9 @@ class Steps:
             step = epoch * self.steps + number
             value = self._loss(rows, batch, step)
             if not torch.isfinite(value):
-                raise StageError(
-                    f"the loss is {float(value.detach()):g} in epoch {epoch}, batch {number}. "
-                    "Lower `learning_rate` or `penalty`; no artifact was written."
+                told = float(value.detach())
+                raise DivergedError(
+                    f"the loss is {told:g} in epoch {epoch}, batch {number} (from 0)"
                 )
             for group in self.optimizer.param_groups:
                 group["lr"] = self.rate(step)
@@ -229,7 +222,8 @@ class Steps:
         return round(total / seen, 6)
 
     def _loss(self, rows: Ints, batch: GraphBatch, step: int) -> Tensor:
-        features, logits = self.net(batch)
+        with computing(self.device, self.config.precision):
+            features, logits = (values.float() for values in self.net(batch))
         chosen = torch.from_numpy(rows).to(self.device)
         y = self.y[chosen]
         told = Told(
@@ -240,6 +234,7 @@ class Steps:
             y=y,
             task=self.lesson.task,
             progress=step / (self.steps * self.config.epochs),
+            labels=None if self.labels is None else self.labels[chosen],
         )
         value: Tensor = self.learner(told)
         return value
@@ -261,39 +256,3 @@ class Steps:
                 ahead = worker.submit(lay_out, rows)
                 yield ready.result()
             yield ahead.result()
-
-
-class Scorer:
-    """The graphs of a split, laid out once and scored every epoch."""
-
-    def __init__(
-        self, table: GraphTable, shape: BackboneShape, lesson: Lesson, device: torch.device
-    ) -> None:
-        self.y = table.dense("graph", "y")
-        self.metric, self.task = lesson.metric, lesson.task
-        self.batches = list(laid_out(table, shape, device))
-
-    def score(self, net: Backbone, epoch: int) -> float:
-        """Return the score of a network."""
-        logits = logits_of(net, self.batches)
-        if not np.isfinite(logits).all():
-            raise StageError(f"the network tells no numbers after epoch {epoch}; it has diverged.")
-        found = score(self.metric, self.task, logits, self.y)
-        assert found is not None  # refused before training
-        return found
-
-
-def laid_out(table: GraphTable, shape: BackboneShape, device: torch.device) -> Iterator[GraphBatch]:
-    """Yield the graphs of a table as a network reads them where nothing is learned."""
-    if foldable(shape, 0.0):
-        table = with_colors(table, shape.layers)
-    for part in parts_of(table):
-        yield batch_of(part, shape, device)
-
-
-@torch.no_grad()
-def logits_of(net: Backbone, batches: list[GraphBatch]) -> Array:
-    """Return the logits ``[G, C]`` of graphs."""
-    net.eval()
-    found: Array = torch.cat([net(batch)[1] for batch in batches]).cpu().numpy()
-    return found

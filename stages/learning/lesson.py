@@ -10,7 +10,7 @@ from gsx.columns import SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.stages.kernels.subgraphs import global_edges, sort_edges
-from gsx.stages.learning.metrics import score
+from gsx.stages.learning.metrics import why_undefined
 from gsx.stages.nets.backbones import BackboneShape
 from gsx.storage.corpus import Corpus
 from gsx.table import GraphTable
@@ -76,10 +76,11 @@ def read_held_out(corpus: Corpus) -> dict[str, GraphTable]:
 
 def check_metric(info: CorpusInfo, split: str, y: Array) -> None:
     """Refuse a split on which the metric means nothing."""
-    if score(info.metric, info.task, np.zeros_like(y), y) is None:
+    reason = why_undefined(info.metric, info.task, y)
+    if reason is not None:
         raise StageError(
-            f"{info.metric} is undefined on `{split}` of {info.name}: its {len(y)} graphs hold no "
-            "labels, or labels of one class only. Prepare more graphs, or leave the split out."
+            f"{info.metric} is undefined on `{split}` of {info.name} ({len(y)} graphs): {reason}. "
+            "Prepare more graphs, or leave the split out."
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsx.ragged import Array
+from gsx.ragged import Array, Ints
 from gsx.stages.extractors.quality import roc_auc
 
 DIGITS = 4
@@ -21,7 +21,7 @@ def score(metric: str, task: str, logits: Array, y: Array) -> float | None:
     elif metric == "roc_auc":
         value = _area(task, logits, y)
     else:
-        truth, told = _decisions(task, logits, y)
+        truth, told, _ = decisions(task, logits, y)
         value = _accuracy(truth, told) if metric == "accuracy" else _mcc(truth, told)
     return None if value is None else round(value, DIGITS)
 
@@ -31,13 +31,30 @@ def better(metric: str, one: float, other: float) -> bool:
     return one < other if metric == "rmse" else one > other
 
 
-def _decisions(task: str, logits: Array, y: Array) -> tuple[Array, Array]:
-    """Return true and told classes of all that is known."""
+def why_undefined(metric: str, task: str, y: Array) -> str | None:
+    """Say why a metric means nothing on labels ``[G, C]``; None where it means something."""
+    if not (~np.isnan(y)).any():
+        return "no graph has a label"
+    if metric == "roc_auc" and task == "classification" and y.shape[1] != 2:
+        return f"it is for two classes, and there are {y.shape[1]}"
+    if score(metric, task, np.zeros_like(y), y) is None:
+        return "all labels are of one class"
+    return None
+
+
+def decisions(task: str, logits: Array, y: Array) -> tuple[Ints, Ints, Ints]:
+    """Return true and told classes of all that is known, and the graph of each."""
     if task == "classification":
         known = ~np.isnan(y).any(axis=1)
-        return y[known].argmax(axis=1), logits[known].argmax(axis=1)
+        return y[known].argmax(axis=1), logits[known].argmax(axis=1), np.flatnonzero(known)
     known = ~np.isnan(y)
-    return (y[known] > 0.5).astype(int), (logits[known] > 0).astype(int)
+    truth, told = (y[known] > 0.5).astype(np.int64), (logits[known] > 0).astype(np.int64)
+    return truth, told, np.nonzero(known)[0]
+
+
+def of_two_classes(logits: Array, y: Array) -> tuple[Array, Array]:
+    """Return two classes as one yes or no."""
+    return logits[:, 1:] - logits[:, :1], y[:, 1:]
 
 
 def _accuracy(truth: Array, told: Array) -> float | None:
@@ -60,7 +77,7 @@ def _area(task: str, logits: Array, y: Array) -> float | None:
     if task == "classification":
         if y.shape[1] != 2:
             return None
-        logits, y = logits[:, 1:] - logits[:, :1], y[:, 1:]
+        logits, y = of_two_classes(logits, y)
     areas = []
     for column in range(y.shape[1]):
         known = ~np.isnan(y[:, column])

@@ -152,7 +152,8 @@ class _Multiply(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, pair: Pair, rows: Tensor) -> Tensor:  # noqa: ANN401
         ctx.transpose = pair.transpose
-        return pair.matrix @ rows
+        with torch.autocast(rows.device.type, enabled=False):
+            return pair.matrix @ rows.to(pair.matrix.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401
@@ -185,12 +186,14 @@ class Norm(nn.BatchNorm1d):
 
     def shared(self, rows: Tensor, share: Tensor | None, nodes: int) -> Tensor:
         """Normalize rows that stand for ``share`` ``[R]`` of all nodes; None for one each."""
+        rows = rows.to(self.weight.dtype)
         if share is None or not self.training:
             result: Tensor = self(rows)
             return result
-        mean = share @ rows
-        centered = rows - mean
-        variance = share @ centered.square()
+        with torch.autocast(rows.device.type, enabled=False):
+            mean = share @ rows
+            centered = rows - mean
+            variance = share @ centered.square()
         self._remember(mean.detach(), variance.detach() * (nodes / max(nodes - 1, 1)))
         return centered * (self.weight / (variance + self.eps).sqrt()) + self.bias
 

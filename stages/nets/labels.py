@@ -58,10 +58,21 @@ def log_belief(logits: Tensor, task: str, target: Tensor) -> Tensor:
     return -row_loss(logits, target, task)
 
 
-def decided(logits: Tensor, task: str) -> Tensor:
-    """Return the label a row has decided for: a class, a yes or no per task, or the value."""
+def decided(logits: Tensor, prior: Tensor, task: str) -> Tensor:
+    """Return the label a row has decided for: a class, a yes or no per task, or the value.
+
+    A task is a yes where belief in it has risen above its prior: where nearly all say no, hardly
+    any belief passes one half, and all rows would be taken for the same.
+    """
     if task == "classification":
         return functional.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
     if task == "regression":
         return logits
-    return (logits > 0).to(logits.dtype)
+    return (logits > prior_logits(prior, task)).to(logits.dtype)
+
+
+def beyond(logits: Tensor, prior: Tensor, task: str) -> Tensor:
+    """Return logits of yes-or-no tasks as if yes and no had been equally likely before looking."""
+    if task in ("classification", "regression"):
+        return logits
+    return logits - prior_logits(prior, task)

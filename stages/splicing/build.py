@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from gsx.stages.splicing.components import (
     fragments,
     join_components,
 )
+from gsx.stages.splicing.growth import grow
 from gsx.stages.splicing.plan import (
     PlannedShard,
     augmented_info,
@@ -143,6 +144,8 @@ def make_splicer(
             bridge_count=config.bridge_count,
             fixed_attributes=config.attributes == "fixed",
             bridge_nodes=config.bridge_nodes,
+            ports=config.ports,
+            chords=config.chords,
             seed=config.seed,
         ),
         info=info,
@@ -174,12 +177,33 @@ def _with_environmental(
         if level:
             stream = rng(config.seed, "generate", "fragments", level)
             keep = fragments(train, keep, source.may_cut, stream)
-        piece = components_of(train, keep, source.model, source.chemist)
+        piece = components_of(
+            train, keep, source.model, source.chemist, _growing(config, source, level)
+        )
         at = piece.at(rows)
         found.append(np.where(at >= 0, at + len(pool.source), -1))
         pool = join_components(pool, piece)
     whole = found[0]
     return pool, np.stack([np.where(at >= 0, at, whole) for at in found])
+
+
+def _growing(
+    config: GenerateConfig, source: given.Source, level: int
+) -> Callable[[GraphTable], GraphTable] | None:
+    """Return what makes larger pieces of pieces, or None where they stay as they are."""
+    model = source.model
+    if not config.grow or model is None:
+        return None
+    largest = round(config.grow * int(source.train.num_nodes.max(initial=1)))
+    stream = rng(config.seed, "generate", "growth", level)
+    return lambda pieces: grow(
+        pieces,
+        model,
+        largest,
+        stream,
+        pairs="random" if config.bridges == "random" else "learned",
+        fixed=config.attributes == "fixed",
+    )
 
 
 def build_shard(
@@ -207,7 +231,7 @@ def build_shard(
 
 def block_size(train: GraphTable, config: GenerateConfig) -> int:
     """Return how many graphs one block has: the same for every shard of a config."""
-    nodes = float(train.num_nodes.mean()) * config.f[1]
+    nodes = _nodes(train, config)
     return int(np.clip(BLOCK_NODES / max(nodes, 1.0), 1, min(BLOCK_GRAPHS, config.shard_graphs)))
 
 
@@ -276,9 +300,15 @@ def _count(config: GenerateConfig, training: int) -> int:
 def _shard_graphs(config: GenerateConfig, train: GraphTable) -> int:
     """Return how many graphs a file gets: whole blocks, and not too many nodes."""
     block = block_size(train, config)
-    nodes = float(train.num_nodes.mean()) * config.f[1]
+    nodes = _nodes(train, config)
     wanted = min(config.shard_graphs, int(SHARD_NODES / max(nodes, 1.0)))
     return max(wanted // block, 1) * block
+
+
+def _nodes(train: GraphTable, config: GenerateConfig) -> float:
+    """Return about how many nodes a large new graph has."""
+    largest = config.grow * float(train.num_nodes.max(initial=1)) / 2
+    return max(float(train.num_nodes.mean()), largest) * config.f[1]
 
 
 def _require_sources(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from gsx.ragged import Ints, rows_of
 from gsx.stages.bridges.model import BridgeModel, Encoded
 from gsx.stages.kernels.cuts import sparse_cuts
-from gsx.stages.kernels.subgraphs import Bools, induced, is_connected
+from gsx.stages.kernels.subgraphs import Bools, global_edges, induced, is_connected
+from gsx.stages.splicing.columns import COPY, JOINT
 from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, concat
 
@@ -17,8 +19,12 @@ MEAN, SPREAD = "latent_mean", "latent_spread"
 """Node columns of what a bridge model knows; they are dropped before anything is written."""
 NUMBER = "source_number"
 """Node column of the number a node has in its source graph."""
+PORT = "port"
+"""Node column: how many edges the node had to what was cut away."""
 START, END = "smiles_start", "smiles_end"
 """Node columns of where an atom is written in the SMILES of its component."""
+PLACE = "smiles_place"
+"""Node column of how many atoms are written before it there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +37,8 @@ class Components:
     """``[C]`` row of the source graph of every component."""
     counted: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
     """``[C, …]`` what the counter knows; 0 wide without a model."""
+    slots: Ints
+    """``[C]`` slots every component takes: one, or one per copy where it was grown."""
     texts: tuple[str, ...]
     """``[C]`` SMILES of components that are molecules; empty for others."""
     left_out: int
@@ -48,11 +56,12 @@ def components_of(
     keep: Bools | None,
     model: BridgeModel | None,
     chemist: Chemist | None = None,
+    grown: Callable[[GraphTable], GraphTable] | None = None,
 ) -> Components:
     """Cut the nodes in ``keep`` out of every graph, or take graphs whole, and encode them.
 
     A component must be connected and have a node; how many graphs gave none is counted. Pieces of
-    molecules must be molecules.
+    molecules must be molecules. ``grown`` makes larger components of them, row by row.
     """
     plain = train.select((*train.node, *train.edge))
     sound = np.ones(len(train), dtype=bool)
@@ -63,9 +72,13 @@ def components_of(
         part, number, sound = chemist.pieces(plain, keep)
     else:
         part, number = induced(plain, keep)
-    part = part.with_columns(node={NUMBER: number.astype(np.int32)})
+    part = part.with_columns(node={NUMBER: number.astype(np.int32), PORT: _ports(train, keep)})
     fit = np.flatnonzero((part.num_nodes > 0) & is_connected(part) & sound)
     part = part.take(fit)
+    slots = np.ones(len(fit), dtype=np.int64)
+    if grown is not None:
+        part = grown(part)
+        np.maximum.at(slots, rows_of(part.node_ptr), part.dense("node", COPY) + 1)
     if model is None:
         counted = np.zeros((len(fit), 0), dtype=np.float32)
     else:
@@ -75,20 +88,38 @@ def components_of(
     texts: tuple[str, ...] = ()
     if chemist is not None:
         written = chemist.write(part)
-        part = part.with_columns(node={START: written.start, END: written.end})
+        where = {START: written.start, END: written.end, PLACE: written.place}
+        part = part.with_columns(node=where)
         texts = tuple(written.text)
-    return Components(part, fit, counted, texts, len(train) - len(fit))
+    return Components(part, fit, counted, slots, texts, len(train) - len(fit))
+
+
+def _ports(train: GraphTable, keep: Bools | None) -> Ints:
+    """Count the edges every kept node has to nodes that are not kept."""
+    if keep is None:
+        return np.zeros(train.total_nodes, dtype=np.int64)
+    src, dst = global_edges(train)
+    lost = np.bincount(src[~keep[dst]], minlength=train.total_nodes)
+    return np.asarray(lost[keep], dtype=np.int64)
 
 
 def join_components(lead: Components, rest: Components) -> Components:
     """Put two pools into one; components of ``rest`` come after those of ``lead``."""
     return Components(
-        table=concat([lead.table, rest.table]),
+        table=concat([_like(lead.table, rest.table), rest.table]),
         source=np.concatenate([lead.source, rest.source]),
         counted=np.concatenate([lead.counted, rest.counted]),
+        slots=np.concatenate([lead.slots, rest.slots]),
         texts=(*lead.texts, *rest.texts),
         left_out=lead.left_out + rest.left_out,
     )
+
+
+def _like(table: GraphTable, grown: GraphTable) -> GraphTable:
+    """Give components that were not grown the columns of those that were."""
+    node = {COPY: np.zeros(table.total_nodes, dtype=np.int32)} if COPY in grown.node else {}
+    edge = {JOINT: np.zeros(table.total_edges, dtype=np.int8)} if JOINT in grown.edge else {}
+    return table.with_columns(node=node, edge=edge)
 
 
 def fragments(

@@ -204,6 +204,9 @@ def _shape(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> Brid
             f"{where} reads {expected[0]} node and {expected[1]} edge features; {info.name} has "
             f"{found[0]} and {found[1]}. Train one on it: `gsx pretrain bridge`."
         )
+    for name in ("grow", "chords"):
+        if getattr(config, name) and molecular(info):
+            raise UsageError(f"`{name}` knows no valences; molecules take none. Leave it out.")
     if config.bridge_nodes and molecular(info):
         raise UsageError("bridge nodes would be atoms without hydrogens; molecules take none.")
     if config.bridge_nodes and not shape.bridge_nodes:

@@ -13,9 +13,10 @@ from gsx.ragged import Array, Ints
 from gsx.stages.kernels.atoms import NUM_HS, molecular
 from gsx.stages.kernels.chem import properties, read_molecules
 from gsx.stages.kernels.fragments import cuttable, round_to_units
-from gsx.stages.kernels.rebuild import check_spliced, stand_alone, write_smiles
+from gsx.stages.kernels.rebuild import stand_alone, write_smiles
 from gsx.stages.kernels.smiles_text import Texts, joined_smiles, locate_atoms
 from gsx.stages.kernels.subgraphs import Bools, largest_component
+from gsx.stages.kernels.written import Written, check_written
 from gsx.table import GraphTable
 
 SAMPLE = 500
@@ -45,12 +46,12 @@ class Chemist:
         texts, order = write_smiles(components)
         return locate_atoms(texts, order, components.node_ptr)
 
-    def judge(self, table: GraphTable) -> tuple[Bools, GraphTable]:
+    def judge(self, table: GraphTable, written: Written) -> tuple[Bools, GraphTable]:
         """Say which graphs are molecules, and return all with features of their own."""
         bridges = table.lists("graph", "provenance.bridges")
         marked = np.zeros(table.total_edges, dtype=bool)
         marked[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
-        found = check_spliced(table, marked, smiles=False)
+        found = check_written(table, marked, written)
         changed = table.with_columns(
             node={"node_feat": found.node_feat}, edge={"edge_attr": found.edge_attr}
         )

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from gsx.columns import ORIGINS, SPLITS, Column, CorpusInfo
+from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, pointers, rows_of, text_rows
 from gsx.seeds import rng
@@ -18,23 +18,44 @@ from gsx.stages.bridges.draw import (
     CountRule,
     Drawer,
     Nodes,
+    draw_heads,
     join_bridges,
 )
 from gsx.stages.bridges.model import BridgeModel
+from gsx.stages.kernels.chords import draw_chords
 from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
-from gsx.stages.kernels.subgraphs import Bools
-from gsx.stages.kernels.wl import Hashes, wl_hashes
-from gsx.stages.splicing.components import END, MEAN, NUMBER, SPREAD, START, Components
+from gsx.stages.kernels.subgraphs import Bools, Floats
+from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
+from gsx.stages.kernels.written import Written
+from gsx.stages.splicing.columns import (
+    COPY,
+    JOINT,
+    bridge_columns,
+    fill,
+    missing,
+    same_text,
+    spread,
+)
+from gsx.stages.splicing.components import (
+    END,
+    MEAN,
+    NUMBER,
+    PLACE,
+    PORT,
+    SPREAD,
+    START,
+    Components,
+)
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
 from gsx.stages.splicing.molecules import Chemist, spliced_smiles
-from gsx.table import GraphTable, Values, concat
+from gsx.table import GraphTable, concat
 
 Option = Literal[1, 2, 3]
 ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
 REDRAWS = 24
 """Times a graph is drawn anew after it was refused."""
-_INNER = {MEAN, SPREAD, NUMBER, START, END}
+_INNER = {MEAN, SPREAD, NUMBER, PLACE, PORT, COPY, START, END}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +72,10 @@ class SpliceRules:
     bridge_count: CountRule
     fixed_attributes: bool
     bridge_nodes: bool
+    ports: Literal["any", "own"]
+    """Where a first component takes bridges."""
+    chords: float
+    """Random edges per edge."""
     seed: int
 
 
@@ -102,7 +127,7 @@ class Splicer:
         """Make block ``number`` of the option: ``count`` graphs, the same whoever makes them."""
         name = ("generate", ORIGIN_OF[self.rules.option], number)
         found: list[GraphTable] = []
-        places: list[Ints] = []
+        rows, drawn = np.zeros(count, dtype=np.int64), 0
         hashes = np.zeros(count, dtype=np.uint64)
         refused: Counter[str] = Counter()
         open_places = np.arange(count)
@@ -112,11 +137,12 @@ class Splicer:
             table, fine, reasons = self._draw(len(open_places), stream, "/".join(map(str, name)))
             refused.update(reasons)
             hashed = wl_hashes(table)
-            again = np.isin(hashed, self.forbidden) & fine
+            again = are_among(hashed, self.forbidden) & fine
             refused["held-out graph"] += int(again.sum())
             good = np.flatnonzero(fine & ~again)
-            found.append(table.take(good))
-            places.append(open_places[good])
+            found.append(table)
+            rows[open_places[good]] = drawn + good
+            drawn += len(table)
             hashes[open_places[good]] = hashed[good]
             open_places = np.delete(open_places, good)
             first_refused = len(open_places) if attempt == 0 else first_refused
@@ -128,8 +154,7 @@ class Splicer:
                 f"graphs were refused {REDRAWS} times ({_reasons(refused)}). Change the seed, f or "
                 "the bridges."
             )
-        order = np.argsort(np.concatenate(places), kind="stable")
-        made = found[0] if len(found) == 1 else concat(found).take(order)
+        made = found[0] if len(found) == 1 else concat(found).take(rows)
         return Block(made, hashes, +refused, first_refused)
 
     def _draw(
@@ -139,12 +164,22 @@ class Splicer:
         slot = composition.slots
         ids = self._components(composition, stream)
         taken = self.components.table.take(ids)
-        joined, node_slot, _ = union(taken, np.diff(composition.ptr))
-        bridges = self._bridges(taken, ids, composition, stream)
-        table, node_slot, number, positions = self._join(joined, node_slot, composition, bridges)
-        fine = self._all_joined(composition, bridges)
-        reasons = Counter({"no place for a bridge": int((~fine).sum())})
+        joined, _, _ = union(taken, np.diff(composition.ptr))
+        width = self.components.slots[ids]
+        first = pointers(width)
+        parents = Ragged(
+            first[composition.ptr], np.repeat(self.graph_id[composition.source], width)
+        )
+        node_slot = self._node_slots(
+            taken, first[:-1] - np.repeat(parents.ptr[:-1], np.diff(composition.ptr))
+        )
         votes = np.where((slot == 0) | (self.rules.option == 3), 1.0, 0.0)
+        bridges = self._bridges(taken, ids, composition, stream)
+        fine = self._all_joined(composition, bridges)
+        if self.rules.chords and bridges is not None:
+            bridges = self._with_chords(joined, taken, votes, bridges, stream)
+        table, node_slot, number, positions = self._join(joined, node_slot, bridges)
+        reasons = Counter({"no place for a bridge": int((~fine).sum())})
         y = spliced_labels(self.y[composition.source], votes, np.diff(composition.ptr))
         table = table.with_columns(
             graph={
@@ -153,23 +188,32 @@ class Splicer:
                 "origin": np.full(count, ORIGINS.index(ORIGIN_OF[self.rules.option]), np.int8),
                 "y": y,
                 "label": hard_labels(y, self.info.task),
-                "provenance.parents": Ragged(composition.ptr, self.graph_id[composition.source]),
+                "provenance.parents": parents,
                 "provenance.node_slot": Ragged(table.node_ptr, node_slot.astype(np.int16)),
                 "provenance.node_number": Ragged(table.node_ptr, number),
                 "provenance.bridges": positions,
                 "provenance.lambda": np.full(count, np.nan, dtype=np.float32),
                 "provenance.partner": np.full(count, -1, dtype=np.int64),
-                "provenance.stream": _same_text(name, count),
+                "provenance.stream": same_text(name, count),
             }
         )
-        table = _fill(table, self.info)
+        table = fill(table, self.info)
         if self.chemist is not None:
             texts = self._smiles(taken, ids, composition, bridges)
             table = table.with_columns(graph={"smiles": text_rows(texts)})
-            valid, table = self.chemist.judge(table)
+            slot = rows_of(taken.node_ptr)
+            place = taken.node_ptr[slot] + taken.dense("node", PLACE)
+            valid, table = self.chemist.judge(table, Written(texts, place, slot))
             reasons["not a molecule"] += int((fine & ~valid).sum())
             fine = fine & valid
         return table, fine, reasons
+
+    def _node_slots(self, taken: GraphTable, first: Ints) -> Ints:
+        """Return the slot of every node, given the first slot of every component."""
+        slot: Ints = first[rows_of(taken.node_ptr)]
+        if COPY in taken.node:
+            slot = slot + taken.dense("node", COPY)
+        return slot
 
     def _smiles(
         self, taken: GraphTable, ids: Ints, composition: Composition, bridges: Bridges | None
@@ -244,8 +288,46 @@ class Splicer:
             counts=self.rules.bridge_count,
         )
         if self.chemist is None:
-            return drawer.draw(attachments, stream)
+            own = self._own_joints(taken, composition, attachments)
+            return drawer.draw(attachments, stream, *own)
         return _draw_bonds(drawer, attachments, composition.slots[right], taken, stream)
+
+    def _own_joints(
+        self, taken: GraphTable, composition: Composition, attachments: Attachments
+    ) -> tuple[Bools | None, Ints | None]:
+        """Say which nodes may take a bridge, ``[N]``, and how many each attachment gets, ``[P]``.
+
+        With own ports, a first component is joined where its own graph joined it to the rest, and
+        as often; one that was never joined is joined anywhere. None and 0 leave it to the model.
+        """
+        if self.rules.ports == "any":
+            return None, None
+        lost = taken.dense("node", PORT)
+        owner = rows_of(taken.node_ptr)
+        times = np.bincount(owner, weights=lost, minlength=len(taken)).astype(np.int64)
+        leads = composition.slots == 0
+        free = (lost > 0) | ~leads[owner] | (times == 0)[owner]
+        return free, np.where(leads[attachments.left_slot], times[attachments.left_slot], 0)
+
+    def _with_chords(
+        self,
+        joined: GraphTable,
+        taken: GraphTable,
+        votes: Floats,
+        bridges: Bridges,
+        stream: np.random.Generator,
+    ) -> Bridges:
+        """Add random edges, none of them inside a component that votes for the label."""
+        model = self.model
+        assert model is not None  # there are bridges
+        component = rows_of(taken.node_ptr)
+        whole = np.where(votes[component] > 0, component, -1)
+        left, right = draw_chords(
+            joined, (bridges.left, bridges.right), self.rules.chords, whole, stream
+        )
+        heads = draw_heads(model, taken.dense("node", MEAN), left, right, stream)
+        extra = Bridges(np.full(len(left), len(bridges.left)), left, right, *heads)
+        return join_bridges([bridges, extra])
 
     def _all_joined(self, composition: Composition, bridges: Bridges | None) -> Bools:
         """Say of every graph whether all its slots got a bridge."""
@@ -259,7 +341,7 @@ class Splicer:
         return np.asarray(np.bincount(owner[~bridged], minlength=graphs) == 0)
 
     def _join(
-        self, joined: GraphTable, slot: Ints, composition: Composition, bridges: Bridges | None
+        self, joined: GraphTable, slot: Ints, bridges: Bridges | None
     ) -> tuple[GraphTable, Ints, Array, Ragged]:
         number = joined.dense("node", NUMBER)
         names = [*(set(joined.node) - _INNER), *joined.edge]
@@ -269,11 +351,13 @@ class Splicer:
             return plain, slot, number, none
         graph = np.searchsorted(joined.node_ptr, bridges.left, side="right") - 1
         u, v = bridges.left - joined.node_ptr[graph], bridges.right - joined.node_ptr[graph]
-        edge = self._edge_columns(plain, bridges)
+        edge = bridge_columns(
+            plain, bridges.attribute, self.model, fixed=self.rules.fixed_attributes
+        )
         if self.rules.bridge_nodes:
             rows = self._node_columns(plain, bridges)
             plain, middle, old = add_nodes(plain, graph, rows)
-            slot, number = (_spread(values, old, plain.total_nodes) for values in (slot, number))
+            slot, number = (spread(values, old, plain.total_nodes) for values in (slot, number))
             graph, u, v = (
                 np.tile(graph, 2),
                 np.concatenate([u, middle]),
@@ -281,21 +365,9 @@ class Splicer:
             )
             edge = {name: np.concatenate([values, values]) for name, values in edge.items()}
         table, ptr, positions = add_edges(plain, graph, u, v, edge)
+        if JOINT in table.edge:
+            table, ptr, positions = _joints(table)
         return table, slot, number, Ragged(ptr, positions.astype(np.int32))
-
-    def _edge_columns(self, table: GraphTable, bridges: Bridges) -> dict[str, Array]:
-        columns: dict[str, Array] = {}
-        for name in set(table.edge) - {"edge_src", "edge_dst"}:
-            old = table.dense("edge", name)
-            if name == "edge_attr" and self.model is not None:
-                known = np.asarray(self.model.shape.attributes)
-                chosen = np.zeros_like(bridges.attribute)
-                if not self.rules.fixed_attributes:
-                    chosen = bridges.attribute
-                columns[name] = known[chosen].astype(old.dtype)
-            else:
-                columns[name] = _missing(old.dtype, (len(bridges.left), *old.shape[1:]))
-        return columns
 
     def _node_columns(self, table: GraphTable, bridges: Bridges) -> dict[str, Array]:
         columns: dict[str, Array] = {}
@@ -306,8 +378,17 @@ class Splicer:
                     old.dtype
                 )
             else:
-                columns[name] = _missing(old.dtype, (len(bridges.left), *old.shape[1:]))
+                columns[name] = missing(old.dtype, (len(bridges.left), *old.shape[1:]))
         return columns
+
+
+def _joints(table: GraphTable) -> tuple[GraphTable, Ints, Ints]:
+    """Return the graphs without the mark of joints, and where the marked edges are."""
+    marked = np.flatnonzero(table.dense("edge", JOINT))
+    owner = np.searchsorted(table.edge_ptr, marked, side="right") - 1
+    plain = table.select((*table.graph, *table.node, *(set(table.edge) - {JOINT})))
+    ptr = pointers(np.bincount(owner, minlength=len(table)))
+    return plain, ptr, marked - table.edge_ptr[owner]
 
 
 def _draw_bonds(
@@ -326,44 +407,6 @@ def _draw_bonds(
         rounds.append(replace(found, attachment=rows[found.attachment]))
         np.subtract.at(hydrogens, np.concatenate([found.left, found.right]), 1)
     return join_bridges(rounds)
-
-
-def _fill(table: GraphTable, info: CorpusInfo) -> GraphTable:
-    """Give new graphs the dataset's own graph columns, marked as missing."""
-    graphs = len(table)
-    have = {*table.graph, "graph_id", "env_id"}
-    more: dict[str, Values] = {
-        column.name: _missing_column(column, graphs)
-        for column in info.columns
-        if column.axis == "graph" and column.name not in have
-    }
-    return table.with_columns(graph=more)
-
-
-def _missing_column(column: Column, rows: int) -> Values:
-    dtype = np.dtype("uint8" if column.dtype == "text" else column.dtype)
-    shape = () if column.width is None else (column.width,)
-    if column.ragged:
-        return Ragged(np.zeros(rows + 1, dtype=np.int64), np.zeros((0, *shape), dtype=dtype))
-    return _missing(dtype, (rows, *shape))
-
-
-def _missing(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
-    """Return values that say "not known": NaN, -1, or 0 where a type has no such value."""
-    value = np.nan if dtype.kind == "f" else -1 if dtype.kind == "i" else 0
-    return np.full(shape, value, dtype=dtype)
-
-
-def _spread(values: Array, old: Ints, rows: int) -> Array:
-    """Put values of old nodes at their new places; new nodes get -1."""
-    spread = np.full(rows, -1, dtype=values.dtype)
-    spread[old] = values
-    return spread
-
-
-def _same_text(text: str, rows: int) -> Ragged:
-    data = np.frombuffer(text.encode(), dtype=np.uint8)
-    return Ragged(pointers(np.full(rows, len(data))), np.tile(data, rows))
 
 
 def _reasons(refused: Counter[str]) -> str:

@@ -1,0 +1,182 @@
+"""What tuning may choose: for some options of some stages, a few values each.
+
+```toml
+[generate]
+options = ["011", "111"]
+f = [[2, 4], [2, 8]]
+ratio = [1.0]
+
+[train]
+learner = ["vrex"]
+penalty = [1, 10]
+```
+
+Without a file the sets are those the paper searches. A file narrows or widens the options it
+names; the others keep their sets. One value fixes an option.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gsx.errors import GsxError, RecipeError, nearest
+from gsx.pipeline.recipe import parse_config
+from gsx.pipeline.stages import stage_named
+
+SECTIONS = ("generate", "bridge", "extract", "train")
+"""Stages whose options are chosen, those first that decide whether others matter."""
+FIRST = {"generate": ("options", "bridges"), "train": ("learner",)}
+"""Options that decide whether others matter."""
+KEPT_OUT = ("seed", "source", "device", "formats", "shard_graphs", "augmented_only")
+"""Options that say where or how often, not what."""
+PAPER: Mapping[str, tuple[Any, ...]] = {
+    "generate.options": ("100", "010", "001", "110", "101", "011", "111"),
+    "generate.bridges": ("learned", "random"),
+    "generate.f": ([2, 2], [3, 3], [4, 4]),
+    "generate.ratio": (0.6, 0.8, 1.0),
+    "generate.partners": ("any", "same-class", "same-piece"),
+    "bridge.attribute_weight": (1.5, 1.0, 0.5, 0.1),
+    "bridge.kl_weight": (1.5, 1.0, 0.5, 0.1, 1e-3),
+    "train.learner": ("erm", "vrex"),
+    "train.penalty": (1.0, 10.0, 100.0),
+}
+"""The sets of the paper; ``kl_weight`` also has the value that is gsx's own."""
+
+Choice = Mapping[str, str]
+"""Option, as ``stage.option`` → its value as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The options that are chosen, and their values."""
+
+    values: Mapping[str, tuple[Any, ...]]
+    edge_attributes: bool = True
+    """Whether edges have attributes; without any, what they cost does not matter."""
+
+    def labels(self, name: str) -> list[str]:
+        """Return the values of an option as JSON, which is how a study stores them."""
+        return [json.dumps(value) for value in self.values[name]]
+
+    def names(self, chosen: Choice) -> Iterator[str]:
+        """Yield the options that matter, given what has been chosen when each is asked for."""
+        for name in sorted(self.values, key=_order):
+            if self._matters(name, chosen):
+                yield name
+
+    def _matters(self, name: str, chosen: Choice) -> bool:
+        stage, _, option = name.partition(".")
+        bits = json.loads(chosen.get("generate.options", '"111"'))
+        learned = chosen.get("generate.bridges", '"learned"') == '"learned"'
+        if stage == "bridge":
+            attributes = self.edge_attributes or option != "attribute_weight"
+            return bits != "100" and learned and attributes
+        if stage == "extract":
+            return bool(bits != "001")
+        if stage == "train":
+            return option != "penalty" or chosen.get("train.learner") != '"erm"'
+        return option in ("options", "ratio", "balanced") or bits != "100"
+
+    def draw(self, stream: np.random.Generator) -> dict[str, str]:
+        """Draw a choice, every value as likely as any other."""
+        chosen: dict[str, str] = {}
+        for name in self.names(chosen):
+            labels = self.labels(name)
+            chosen[name] = labels[int(stream.integers(len(labels)))]
+        return chosen
+
+    def all_choices(self) -> Iterator[dict[str, str]]:
+        """Yield every choice there is, each once."""
+        names = sorted(self.values, key=_order)
+
+        def deeper(chosen: dict[str, str], depth: int) -> Iterator[dict[str, str]]:
+            if depth == len(names):
+                yield chosen
+            elif self._matters(names[depth], chosen):
+                for label in self.labels(names[depth]):
+                    yield from deeper({**chosen, names[depth]: label}, depth + 1)
+            else:
+                yield from deeper(chosen, depth + 1)
+
+        return deeper({}, 0)
+
+
+def options_of(chosen: Choice, stage: str) -> dict[str, Any]:
+    """Return what a choice says about the options of a stage."""
+    return {
+        name.partition(".")[2]: json.loads(label)
+        for name, label in chosen.items()
+        if name.startswith(f"{stage}.")
+    }
+
+
+def read_space(path: Path) -> Space:
+    """Read a file of values; options it does not name keep the paper's."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise RecipeError(f"no file {path}. Write one, or leave `--space` out.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path.name} is not TOML: {error}") from error
+    values = dict(PAPER)
+    for section, options in document.items():
+        if section not in SECTIONS or not isinstance(options, dict):
+            guess = nearest(section, SECTIONS)
+            raise RecipeError(f"{path.name}: `{section}` is no section that is tuned. {guess}")
+        for option, given in options.items():
+            where = f"{path.name} [{section}]"
+            values[f"{section}.{option}"] = _values(section, option, given, where)
+    return Space(values)
+
+
+def _values(section: str, option: str, given: object, where: str) -> tuple[Any, ...]:
+    """Return the values of an option, each checked by its stage as far as it can be alone."""
+    fields = [
+        field.name
+        for field in msgspec.structs.fields(stage_named(section).config)
+        if field.name not in KEPT_OUT
+    ]
+    if option in KEPT_OUT:
+        raise RecipeError(f"{where}: `{option}` is not tuned; give it on the command line")
+    if option not in fields:
+        raise RecipeError(f"{where}: unknown option `{option}`. {nearest(option, fields)}")
+    if not isinstance(given, list) or not given:
+        raise RecipeError(
+            f"{where}: `{option}` must be a list of values such as [{_example(section, option)}]"
+        )
+    for value in given:
+        try:
+            parse_config(section, {option: value}, where)
+        except RecipeError:
+            raise
+        except GsxError as error:
+            raise RecipeError(f"{where}: `{option}` = {json.dumps(value)}: {error}") from error
+    labels = [json.dumps(value) for value in given]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise RecipeError(f"{where}: `{option}` lists {twice} twice")
+    return tuple(given)
+
+
+def _example(section: str, option: str) -> str:
+    known = PAPER.get(f"{section}.{option}")
+    if known is None:
+        known = (msgspec.to_builtins(getattr(stage_named(section).config(), option)),)
+    return ", ".join(json.dumps(value) for value in known[:2])
+
+
+def _order(name: str) -> tuple[int, int, str]:
+    """Return the place of an option in the order of asking."""
+    stage, _, option = name.partition(".")
+    first = FIRST.get(stage, ())
+    return SECTIONS.index(stage), first.index(option) if option in first else len(first), name
