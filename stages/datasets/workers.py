@@ -40,7 +40,7 @@ def worker_count() -> int:
     given = os.environ.get(VARIABLE)
     if given is None:
         return min(_MOST, len(os.sched_getaffinity(0)))
-    if not given.isdigit() or int(given) < 1:
+    if not given.isdecimal() or int(given) < 1:
         raise UsageError(f"{VARIABLE} must be a whole number from 1; got `{given}`")
     return int(given)
 
