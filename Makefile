@@ -44,6 +44,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/motif.py
 	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/molecules.py
+	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/workers.py
 	$(BIN)/python bench/writer.py
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/memory.py

@@ -71,7 +71,7 @@ def prepare(
     """
     options = {**own_config(dataset, given), "formats": FORMATS[form], "raw": given["raw"]}
     if envs is not None:
-        options["environments"] = int(envs) if envs.isdigit() else envs
+        options["environments"] = int(envs) if envs.isdecimal() else envs
     run_stage("prepare", options, {}, making, out)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import fsmotif, hiv, motif, own, text, tu
+from gsx.stages.datasets import fsmotif, hiv, images, motif, own, text, tu
 from gsx.stages.datasets.family import Family, Order
 from gsx.stages.datasets.labels import MetricAsked, TaskAsked
 from gsx.stages.datasets.placing import RuleKind
@@ -28,6 +28,7 @@ FAMILIES: tuple[Family, ...] = (
     hiv.FAMILY,
     tu.FAMILY,
     text.FAMILY,
+    images.FAMILY,
     own.FAMILY,
 )
 

@@ -10,7 +10,7 @@ from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import texts_of
-from gsx.stages.datasets import hiv
+from gsx.stages.datasets import hiv, molecules
 from gsx.stages.datasets.family import Order
 from gsx.stages.kernels import chem
 from gsx.storage.corpus import Corpus
@@ -278,8 +278,8 @@ def test_a_recipe_may_name_its_own_folder(tmp_path, raw):
 @pytest.mark.slow
 def test_the_published_table_has_the_published_splits(hiv_folder, monkeypatch):
     path = hiv_folder / "hiv" / "HIV.csv.gz"
-    found = chem.read_molecules(hiv.read_rows(path, path.name).smiles)
-    monkeypatch.setattr(chem, "read_molecules", lambda _: found)
+    found = molecules.read_smiles(hiv.read_rows(path, path.name).smiles)
+    monkeypatch.setattr(molecules, "read_smiles", lambda _: found)
     sources = {
         name: hiv.open_hiv(Order(name=name, num_graphs=None, seed=0, raw={path.name: path}))
         for name in ("hiv-size", "hiv-scaffold")

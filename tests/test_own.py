@@ -13,7 +13,7 @@ from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import texts_of
-from gsx.stages.datasets import own
+from gsx.stages.datasets import own, own_options
 from gsx.stages.datasets.family import Order
 from gsx.stages.datasets.labels import labels_of, metric_of
 from gsx.storage.corpus import Corpus
@@ -38,7 +38,7 @@ def table(tmp_path, text=HEADER + ROWS, name="mine.csv"):
 def source_of(path, name="smiles", seed=0, **options):
     if name == "smiles":
         options = {"targets": ("active",), **options}
-    options = own.options(name, {"file": str(path), **options})
+    options = own_options.options(name, {"file": str(path), **options})
     return own.open_own(Order(name=name, num_graphs=None, seed=seed, raw={}, options=options))
 
 
@@ -265,7 +265,7 @@ def test_one_environment_is_fine_where_it_is_meant(tmp_path):
 def test_options_that_cannot_be_meant_are_refused(name, options, message):
     given = {"file": "mine.csv", **({"targets": ("a",)} if name == "smiles" else {}), **options}
     with pytest.raises(UsageError) as error:
-        own.options(name, given)
+        own_options.options(name, given)
     assert str(error.value).startswith(message)
 
 

@@ -22,6 +22,7 @@ from gsx.columns import SPLITS, Column, CorpusInfo, Environment, corpus_columns
 from gsx.errors import UsageError
 from gsx.ragged import Ints
 from gsx.seeds import rng
+from gsx.stages.datasets.colors import COLORS, PALETTE, SHOWN_COLORS
 from gsx.stages.datasets.family import Card, Family, Order, Source, resolve_options
 from gsx.stages.datasets.placing import placed_columns
 from gsx.stages.kernels.motif import BASES, MOTIFS, motif_graphs, noisy_labels
@@ -33,13 +34,7 @@ DEFAULT_NUM_GRAPHS = 3_000
 MAX_GRAPHS = 10**10
 BLOCK = 1024
 """Graphs drawn from one random stream; part of what decides the graphs of a seed."""
-COLORS = ("red", "green", "blue", "yellow", "cyan", "pink", "magenta")
-PALETTE = np.array(
-    [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 0.5, 0.5), (1, 0, 1)],
-    dtype=np.float32,
-)
-"""``[7, 3]`` red, green and blue of every color."""
-_SHOWN_COLORS, _SHOWN_STRUCTURES = 5, 3
+_SHOWN_STRUCTURES = 3
 """Training shows the first ones; the next is that of ``ood_val``, and the last of ``ood_test``."""
 _UNSEEN = {"ood_val": (3, 5), "ood_test": (4, 6)}
 """Structure and color of the splits that training never shows."""
@@ -73,9 +68,9 @@ def corpus_info(name: str, environments: str) -> CorpusInfo:
     structures = _structures(name)
     shown = structures[:_SHOWN_STRUCTURES]
     names = {
-        "product": [f"{s}, {color}" for s in shown for color in COLORS[:_SHOWN_COLORS]],
+        "product": [f"{s}, {color}" for s in shown for color in COLORS[:SHOWN_COLORS]],
         "structure": list(shown),
-        "color": list(COLORS[:_SHOWN_COLORS]),
+        "color": list(COLORS[:SHOWN_COLORS]),
     }[environments]
     return CorpusInfo(
         name=name,
@@ -130,7 +125,7 @@ def _build_block(
         env = np.full(BLOCK, -1)
     else:
         structure = generator.integers(0, _SHOWN_STRUCTURES, BLOCK)
-        color = generator.integers(0, _SHOWN_COLORS, BLOCK)
+        color = generator.integers(0, SHOWN_COLORS, BLOCK)
         env = _environments(structure, color, environments)
     if name == "fsmotif-base-color":
         kind, center = structure, np.full(BLOCK, _BASE_CENTER)
@@ -164,7 +159,7 @@ def _build_block(
 
 def _environments(structure: Ints, color: Ints, environments: str) -> Ints:
     if environments == "product":
-        return structure * _SHOWN_COLORS + color
+        return structure * SHOWN_COLORS + color
     return structure if environments == "structure" else color
 
 
@@ -213,5 +208,9 @@ FAMILY = Family(
     size=_size,
     options=_options,
     open=_open,
-    sources=("gsx.stages.datasets.fsmotif", "gsx.stages.kernels.motif"),
+    sources=(
+        "gsx.stages.datasets.fsmotif",
+        "gsx.stages.datasets.colors",
+        "gsx.stages.kernels.motif",
+    ),
 )

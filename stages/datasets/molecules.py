@@ -10,7 +10,7 @@ import numpy as np
 
 from gsx.columns import Column, CorpusInfo, Feature, corpus_columns
 from gsx.errors import StageError, UsageError
-from gsx.ragged import Ints, text_rows
+from gsx.ragged import Array, Ints, Ragged, text_rows, texts_of
 from gsx.stages.datasets.family import Source
 from gsx.stages.datasets.labels import Labels
 from gsx.stages.datasets.placing import (
@@ -26,13 +26,17 @@ from gsx.stages.datasets.placing import (
     place,
     placed_columns,
 )
+from gsx.stages.datasets.workers import Block, spread, worker_count
 from gsx.stages.kernels.atoms import ATOM_FEATURES, BOND_FEATURES, FEATURE_DTYPE
 from gsx.stages.kernels.splits import split_counts
 from gsx.storage.manifest import Dropped
+from gsx.table import GraphTable, concat
 
 if TYPE_CHECKING:
     from gsx.stages.kernels.chem import Molecules
 
+BLOCK = 2048
+"""SMILES that one process reads at a time."""
 _LISTED = 1000
 """Dropped rows that the manifest lists one by one."""
 _EXTRAS = (
@@ -89,12 +93,12 @@ class Asked:
 def open_molecules(asked: Asked, about: About, stream: np.random.Generator) -> Source:
     """Read the SMILES, split the rows and make ready to write the graphs."""
     try:
-        from gsx.stages.kernels.chem import RDKIT_VERSION, read_molecules
+        from gsx.stages.kernels.chem import RDKIT_VERSION
     except ImportError as error:
         raise UsageError(
             f"{about.name} needs RDKit and SciPy. Install them: `pip install 'gsx[pipeline]'`."
         ) from error
-    found = read_molecules(asked.smiles)
+    found = read_smiles(asked.smiles)
     _check(asked, found)
     rows = np.arange(len(asked.smiles)) if asked.unreadable_placed else found.rows
     domains = _domains(asked, found, rows)
@@ -127,6 +131,59 @@ def open_molecules(asked: Asked, about: About, stream: np.random.Generator) -> S
         warnings=empty_split_warnings(sizes),
         summary={"rdkit": RDKIT_VERSION, "rows": split_counts(placed.split)},
     )
+
+
+def read_smiles(texts: Sequence[str], workers: int | None = None) -> Molecules:
+    """Read many SMILES, in several processes where there are many."""
+    from gsx.stages.kernels.chem import Molecules, read_molecules
+
+    if len(texts) <= BLOCK:
+        return read_molecules(texts)
+    starts = range(0, len(texts), BLOCK)
+    blocks = (_text_arrays(texts[start : start + BLOCK], "smiles") for start in starts)
+    count = min(worker_count() if workers is None else workers, len(starts))
+    tables, rows, scaffolds, refused = [], [], list[str](), dict[int, str]()
+    for start, found in zip(starts, spread("smiles", blocks, count), strict=True):
+        tables.append(
+            GraphTable(
+                found["node_ptr"],
+                found["edge_ptr"],
+                node={"node_feat": found["node_feat"]},
+                edge={name: found[name] for name in ("edge_src", "edge_dst", "edge_attr")},
+            )
+        )
+        rows.append(start + found["rows"])
+        scaffolds += _arrays_text(found, "scaffold")
+        reasons = _arrays_text(found, "reason")
+        refused |= dict(zip((start + found["refused"]).tolist(), reasons, strict=True))
+    return Molecules(concat(tables), np.concatenate(rows), tuple(scaffolds), refused)
+
+
+def read_block(block: Block) -> dict[str, Array]:
+    """Read the SMILES of a block of ``workers``."""
+    from gsx.stages.kernels.chem import read_molecules
+
+    found = read_molecules(_arrays_text(block, "smiles"))
+    table = found.table
+    return {
+        "node_ptr": table.node_ptr,
+        "edge_ptr": table.edge_ptr,
+        "node_feat": table.dense("node", "node_feat"),
+        **{name: table.dense("edge", name) for name in ("edge_src", "edge_dst", "edge_attr")},
+        "rows": found.rows,
+        "refused": np.array(list(found.refused), dtype=np.int64),
+        **_text_arrays(found.scaffolds, "scaffold"),
+        **_text_arrays(list(found.refused.values()), "reason"),
+    }
+
+
+def _text_arrays(texts: Sequence[str], name: str) -> dict[str, Array]:
+    rows = text_rows(texts)
+    return {f"{name}_ptr": rows.ptr, f"{name}_bytes": rows.values}
+
+
+def _arrays_text(block: Block, name: str) -> list[str]:
+    return texts_of(Ragged(block[f"{name}_ptr"], block[f"{name}_bytes"]))
 
 
 def corpus_info(asked: Asked, about: About, placed: Placed) -> CorpusInfo:

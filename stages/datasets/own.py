@@ -6,7 +6,6 @@ those have published, options say here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +17,10 @@ from gsx.columns import SPLITS, CorpusInfo
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Ints
 from gsx.seeds import rng
-from gsx.stages.datasets.family import (
-    Card,
-    Family,
-    Order,
-    Source,
-    check_environments,
-    resolve_options,
-    size_of_files,
-)
+from gsx.stages.datasets.family import Card, Family, Order, Source, size_of_files
 from gsx.stages.datasets.labels import Labels, TaskAsked, labels_of
 from gsx.stages.datasets.molecules import SOURCES, About, Asked, open_molecules
+from gsx.stages.datasets.own_options import FLAG, options, plain_name
 from gsx.stages.datasets.placing import (
     Key,
     Rule,
@@ -45,26 +37,6 @@ from gsx.stages.datasets.tu import edge_warnings, tu_columns
 from gsx.stages.datasets.tu_files import TuGraphs, read_graphs, tu_parts
 from gsx.stages.kernels.splits import split_counts
 
-ENVIRONMENTS = 5
-_RATIOS = {
-    "domain-sorted": (0.8, 0.1, 0.1),
-    "random": (0.8, 0.1, 0.1),
-    "column": (0.8, 0.1, 0.1),
-    "quantile": (0.5, 0.4, 0.05),
-}
-_COMMON: Mapping[str, Any] = {
-    "file": "",
-    "name": "",
-    "domain": "size",
-    "rule": "domain-sorted",
-    "direction": "ascending",
-    "environments": ENVIRONMENTS,
-    "task": "auto",
-    "metric": "auto",
-    "strict": False,
-}
-_SMILES: Mapping[str, Any] = {"smiles_column": "smiles", "targets": (), "split_column": ""}
-_FLAG = {"smiles": "--smiles FILE.csv", "tu": "--tu DIR|ZIP"}
 _SPLIT_WORDS = {
     **{name: number for number, name in enumerate(SPLITS[:5])},
     "val": SPLITS.index("ood_val"),
@@ -80,24 +52,6 @@ def card(name: str) -> Card:
     return Card(shift="yours", counts={})
 
 
-def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Resolve how the files are to be read and split, or refuse what cannot be meant."""
-    known = {**_COMMON, **(_SMILES if name == "smiles" else {}), "ratios": ()}
-    found = resolve_options(name, given, known)
-    if not found["file"]:
-        raise UsageError(f"no file to read. Name it: `gsx prepare {_FLAG[name]}`.")
-    found["name"] = found["name"] or _stem(Path(found["file"]))
-    found["ratios"] = _ratios(found["rule"], tuple(found["ratios"]))
-    if found["environments"] != "infer":
-        check_environments(name, found["environments"])
-    if name == "smiles":
-        found["targets"] = tuple(found["targets"])
-        _check_columns(found)
-    elif found["domain"] != "size" or found["rule"] == "column":
-        raise UsageError("TU files have no columns: the domain is `size`, and no column splits.")
-    return found
-
-
 def files(name: str, chosen: Mapping[str, Any]) -> dict[str, Path]:
     """Return the files to read by the names that stand for them."""
     path = Path(chosen["file"])
@@ -108,10 +62,10 @@ def files(name: str, chosen: Mapping[str, Any]) -> dict[str, Path]:
         if parts:
             named = {member for files in parts.values() for member in files.values()}
             found = [each for each in found if each.name in named]
-        return {_plain(each.name): each for each in found}
+        return {plain_name(each.name): each for each in found}
     if not path.is_file():
-        raise UsageError(f"no file {path}. Name it: `gsx prepare {_FLAG[name]}`.")
-    return {_plain(path.name): path}
+        raise UsageError(f"no file {path}. Name it: `gsx prepare {FLAG[name]}`.")
+    return {plain_name(path.name): path}
 
 
 def open_own(order: Order) -> Source:
@@ -236,41 +190,6 @@ def _rule(chosen: Mapping[str, Any]) -> Rule:
     )
 
 
-def _ratios(rule: str, given: tuple[float, ...]) -> tuple[float, ...]:
-    train, val, held_out = given or _RATIOS[rule]
-    if not (0 < train <= 1 and 0 <= val <= 1 and train + val <= 1 + 1e-9):
-        raise UsageError(
-            f"ratios: {train:g} to train on and {val:g} for ood_val; expected shares of all "
-            "graphs that leave something for ood_test."
-        )
-    if not 0 <= held_out < train / 2:
-        raise UsageError(
-            f"ratios: {held_out:g} each for id_val and id_test; they come out of the {train:g} to "
-            "train on, so expected less than half of that."
-        )
-    return train, val, held_out
-
-
-def _check_columns(found: Mapping[str, Any]) -> None:
-    targets = found["targets"]
-    if not targets:
-        raise UsageError("no target to learn. Name the column: `--target COLUMN`.")
-    again = [each for each in targets if targets.count(each) > 1 or each == found["smiles_column"]]
-    if again:
-        raise UsageError(f"the column `{again[0]}` cannot be used twice; name it once.")
-    domain = found["domain"]
-    if domain not in ("size", "scaffold") and not domain.startswith("column:"):
-        raise UsageError(
-            f"no domain `{domain}`. Say `size`, `scaffold` or `column:NAME` for a column of the "
-            "table."
-        )
-    if (found["rule"] == "column") != bool(found["split_column"]):
-        raise UsageError(
-            "the rule `column` and `--split-column NAME`, the column that names the splits, go "
-            "together; one was given without the other."
-        )
-
-
 def _keys(table: Table, column: str) -> list[Key]:
     """Return the cells of a column as whole numbers, as numbers or, if one is neither, as text."""
     cells = [cell.strip() for cell in table.column(column)]
@@ -315,16 +234,8 @@ def _tu_folder(path: Path) -> Path:
     return path
 
 
-def _stem(path: Path) -> str:
-    return _plain(path.name.split(".")[0]) or "own"
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._+-]", "_", name)
-
-
 FAMILY = Family(
-    names=tuple(_FLAG),
+    names=tuple(FLAG),
     listed=False,
     card=card,
     size=size_of_files,
@@ -333,6 +244,7 @@ FAMILY = Family(
     open=open_own,
     sources=(
         "gsx.stages.datasets.own",
+        "gsx.stages.datasets.own_options",
         "gsx.stages.datasets.labels",
         "gsx.stages.datasets.tu",
         "gsx.stages.datasets.tu_files",

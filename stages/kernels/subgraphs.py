@@ -13,16 +13,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from gsx.ragged import Ints, Ragged, pointers, ranges, rows_of
+from gsx.stages.kernels.edges import global_edges as global_edges
 from gsx.table import GraphTable, Values
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
-
-
-def global_edges(table: GraphTable) -> tuple[Ints, Ints]:
-    """Return the ends of every edge as numbers over the whole table, ``[E]`` each."""
-    start = np.repeat(table.node_ptr[:-1], table.num_edges)
-    return start + table.dense("edge", "edge_src"), start + table.dense("edge", "edge_dst")
 
 
 def sort_edges(table: GraphTable) -> GraphTable:

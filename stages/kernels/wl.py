@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gsx.ragged import Array, pointers
-from gsx.stages.kernels.subgraphs import global_edges
+from gsx.stages.kernels.edges import global_edges
 from gsx.table import GraphTable
 
 Hashes = npt.NDArray[np.uint64]

@@ -1,0 +1,167 @@
+"""Work on blocks of arrays in other processes, without pickle and without forking.
+
+A worker is ``python -m gsx.stages.datasets.workers NAME``: it reads blocks from its standard input,
+hands each to one of the functions below and writes what that returns. A block is a set of named
+arrays as an npz file, after its length. Results come in the order of the blocks, so they do not
+depend on how many workers there are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import IO
+
+import numpy as np
+
+from gsx.errors import StageError, UsageError
+from gsx.ragged import Array
+
+Block = Mapping[str, Array]
+FUNCTIONS: Mapping[str, str] = {
+    "smiles": "gsx.stages.datasets.molecules:read_block",
+    "superpixels": "gsx.stages.kernels.superpixels:read_block",
+}
+"""What workers can do: the module and the name of a function from block to block."""
+VARIABLE = "GSX_WORKERS"
+_MOST = 16
+_HEADER = 8
+
+
+def worker_count() -> int:
+    """Return how many workers to use: GSX_WORKERS, else one per processor, at most 16."""
+    given = os.environ.get(VARIABLE)
+    if given is None:
+        return min(_MOST, len(os.sched_getaffinity(0)))
+    if not given.isdecimal() or int(given) < 1:
+        raise UsageError(f"{VARIABLE} must be a whole number from 1; got `{given}`")
+    return int(given)
+
+
+def spread(name: str, blocks: Iterable[Block], workers: int) -> Iterator[dict[str, Array]]:
+    """Yield what the function called ``name`` returns for every block, in their order.
+
+    With one worker it runs here. Few blocks are in hand at once, however many there are.
+    """
+    if workers == 1:
+        function = _function(name)
+        for block in blocks:
+            yield function(block)
+        return
+    crew = [_Worker(name) for _ in range(workers)]
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    for worker in crew:
+        idle.put(worker)
+
+    def work(block: Block) -> dict[str, Array]:
+        worker = idle.get()
+        try:
+            return worker.ask(block)
+        finally:
+            idle.put(worker)
+
+    waiting: list[Future[dict[str, Array]]] = []
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            for block in blocks:
+                waiting.append(pool.submit(work, block))
+                if len(waiting) > 2 * workers:
+                    yield waiting.pop(0).result()
+            while waiting:
+                yield waiting.pop(0).result()
+    finally:
+        for worker in crew:
+            worker.stop()
+
+
+class _Worker:
+    """One other process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gsx.stages.datasets.workers", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            # Modules are found where this process finds them, whatever folder it works in.
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            },
+        )
+
+    def ask(self, block: Block) -> dict[str, Array]:
+        """Send a block and return the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            _send(self._process.stdin, block)
+            answer = _receive(self._process.stdout)
+        except OSError:
+            answer = None
+        if answer is None:
+            self._process.wait()
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise StageError(
+                f"a worker for {self._name} stopped (exit {self._process.returncode}): "
+                f"{said[-1] if said else 'it said nothing'}. `{VARIABLE}=1` works without any."
+            )
+        return answer
+
+    def stop(self) -> None:
+        """End the process and wait for it."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
+
+
+def _send(stream: IO[bytes], block: Block) -> None:
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **block)
+    stream.write(len(data.getvalue()).to_bytes(_HEADER, "little"))
+    stream.write(data.getvalue())
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> dict[str, Array] | None:
+    """Return the next block; None at the end."""
+    header = stream.read(_HEADER)
+    if len(header) < _HEADER:
+        return None
+    data = stream.read(int.from_bytes(header, "little"))
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _function(name: str) -> Callable[[Block], dict[str, Array]]:
+    module, _, attribute = FUNCTIONS[name].partition(":")
+    found: Callable[[Block], dict[str, Array]] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def main() -> None:
+    """Answer blocks until there are no more."""
+    function = _function(sys.argv[1])
+    answers = sys.stdout.buffer
+    sys.stdout = sys.stderr  # whatever prints must not garble the answers
+    while (block := _receive(sys.stdin.buffer)) is not None:
+        _send(answers, function(block))
+
+
+if __name__ == "__main__":
+    main()
