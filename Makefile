@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check static bench extract-results bridge-results lock golden clean
+.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results lock golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ extract-results: setup ## Measure the extractors; writes results/extract/*.json 
 
 bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (ten minutes)
 	$(BIN)/python results/bridge.py
+
+downstream-results: setup ## Train with and without spliced corpora; writes results/motif-*/*.json (hours)
+	$(BIN)/python results/downstream.py
 
 lock: ## Write constraints.txt anew from the newest versions that work together
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip

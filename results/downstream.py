@@ -18,7 +18,6 @@ from oracle import true_pieces
 
 FOLDER = Path(__file__).parent
 SEEDS = (0, 1, 2)
-LONG = ("--epochs", "60")
 
 
 @dataclass(frozen=True)
@@ -37,37 +36,48 @@ def paper(code: str, *more: str) -> tuple[str, ...]:
     return ("--options", code, "--f", "2..4", "--ratio", "1", *more)
 
 
-REACH = {"motif-size": "2", "motif-base": "1"}
-"""Largest training graphs a piece may grow to."""
 GAMMA = {"motif-size": "1", "motif-base": "100"}
 """Weights of VREx that GOOD publishes for these datasets."""
 BEST = {"motif-size": "001", "motif-base": "011"}
 """Options the paper found best for these datasets."""
+GROWN = {
+    "motif-size": ("--ratio", "3", "--grow", "2", "--chords", "0.05"),
+    "motif-base": ("--ratio", "1", "--grow", "1", "--fragments", "3"),
+}
+"""Our extension: surroundings that grow beyond training sizes, or within them from fragments."""
+LONG = {
+    "motif-size": {18_000: "160", 36_000: "80", 72_000: "40"},
+    "motif-base": {18_000: "40", 36_000: "20", 54_000: "13"},
+}
+"""Epochs that make as many steps as those of the extension, by training graphs."""
+BATCH = {"motif-size": ("--batch-size", "256"), "motif-base": ()}
 
 
 def methods(dataset: str) -> dict[str, Method]:
     """Return all methods by name; what matters most comes first."""
     vrex = ("--learner", "vrex", "--penalty", GAMMA[dataset])
-    best, reach = BEST[dataset], REACH[dataset]
-    grown = (
-        "--options", "010", "--f", "1", "--ratio", "1", "--grow", reach, "--fragments", "3",
-        "--chords", "0.05", "--ports", "own",
-    )  # fmt: skip
+    best = BEST[dataset]
+    grown = ("--options", "010", "--f", "1", *GROWN[dataset], "--ports", "own")
+
+    def long(graphs: int) -> tuple[str, ...]:
+        return ("--epochs", LONG[dataset][graphs], *BATCH[dataset])
+
+    size = dataset == "motif-size"
     return {
         "erm": Method(),
-        "g-splice-x": Method(grown, LONG),
-        "g-splice-x-true-pieces": Method(grown, LONG, oracle=True),
-        "vrex": Method((), vrex),
+        "g-splice-x": Method(grown, long(72_000 if size else 36_000)),
         "g-splice": Method(paper(best)),
+        "vrex": Method((), vrex),
         "g-splice+r": Method(paper(best), vrex),
+        "g-splice-x-true-pieces": Method(grown, long(72_000 if size else 36_000), oracle=True),
+        "erm-long": Method((), long(18_000)),
         "g-splice-random": Method(paper(best, "--bridges", "random")),
-        "erm-long": Method((), LONG),
-        "g-splice-long": Method(paper(best), LONG),
-        "g-splice-x+r": Method(grown, (*vrex, *LONG)),
         "g-splice-1": Method(paper("100")),
         "g-splice-2": Method(paper("010")),
         "g-splice-3": Method(paper("001")),
         "g-splice-123": Method(paper("111")),
+        "g-splice-long": Method(paper(best), long(36_000 if size else 54_000)),
+        "g-splice-x+r": Method(grown, (*vrex, *long(72_000 if size else 36_000))),
     }
 
 
