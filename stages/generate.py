@@ -178,6 +178,7 @@ STAGE = Stage(
         "gsx.stages.splicing.components",
         "gsx.stages.splicing.compose",
         "gsx.stages.splicing.growth",
+        "gsx.stages.splicing.joints",
         "gsx.stages.splicing.molecules",
         "gsx.stages.splicing.plan",
         "gsx.stages.splicing.splicer",

@@ -23,6 +23,7 @@ from gsx.stages.splicing.components import (
     join_components,
 )
 from gsx.stages.splicing.growth import grow
+from gsx.stages.splicing.joints import JointRules
 from gsx.stages.splicing.plan import (
     PlannedShard,
     augmented_info,
@@ -140,12 +141,14 @@ def make_splicer(
             partners=config.partners,
             attach=config.attach,
             balanced=config.balanced,
-            bridges=config.bridges,
-            bridge_count=config.bridge_count,
-            fixed_attributes=config.attributes == "fixed",
-            bridge_nodes=config.bridge_nodes,
-            ports=config.ports,
-            chords=config.chords,
+            joints=JointRules(
+                bridges=config.bridges,
+                bridge_count=config.bridge_count,
+                fixed_attributes=config.attributes == "fixed",
+                bridge_nodes=config.bridge_nodes,
+                ports=config.ports,
+                chords=config.chords,
+            ),
             seed=config.seed,
         ),
         info=info,

@@ -28,6 +28,8 @@ from gsx.table import GraphTable, concat
 
 GROWN_TOGETHER = 2048
 """Pieces grown at once."""
+MOST_COPIES = 10_000
+"""Copies of one side, at most: slots are numbered with 16 bits."""
 MOST_LINKS = 8
 """Bridges between one copy and the next, at most."""
 
@@ -197,7 +199,7 @@ def _copies(halves: Halves, largest: int, stream: np.random.Generator) -> Ints:
     reach = np.log(np.maximum(largest / size, 1))
     target = size * np.exp(stream.random(len(size)) * reach)
     wanted = np.floor((target - one) / np.maximum(two, 1) + 1e-9)
-    return np.where(two > 0, np.maximum(wanted, 1), 0).astype(np.int64)
+    return np.where(two > 0, np.clip(wanted, 1, MOST_COPIES), 0).astype(np.int64)
 
 
 def _assemble(

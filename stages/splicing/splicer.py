@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -13,42 +13,34 @@ from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, pointers, rows_of, text_rows
 from gsx.seeds import rng
 from gsx.stages.bridges.draw import (
-    Attachments,
     Bridges,
-    CountRule,
-    Drawer,
-    Nodes,
-    draw_heads,
-    join_bridges,
 )
 from gsx.stages.bridges.model import BridgeModel
-from gsx.stages.kernels.chords import draw_chords
-from gsx.stages.kernels.fragments import free_valence
 from gsx.stages.kernels.smiles_text import spliced_smiles
-from gsx.stages.kernels.splice import add_edges, add_nodes, hard_labels, spliced_labels, union
-from gsx.stages.kernels.subgraphs import Bools, Floats
+from gsx.stages.kernels.splice import hard_labels, spliced_labels, union
+from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.kernels.written import Written
 from gsx.stages.splicing.columns import (
     COPY,
-    JOINT,
-    bridge_columns,
     fill,
-    missing,
     same_text,
-    spread,
 )
 from gsx.stages.splicing.components import (
     END,
-    MEAN,
-    NUMBER,
     PLACE,
-    PORT,
-    SPREAD,
     START,
     Components,
 )
 from gsx.stages.splicing.compose import Attach, Composition, Partners, Sources, compose
+from gsx.stages.splicing.joints import (
+    JointRules,
+    all_joined,
+    apart,
+    draw_joints,
+    join,
+    with_chords,
+)
 from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, concat
 
@@ -56,7 +48,6 @@ Option = Literal[1, 2, 3]
 ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
 REDRAWS = 24
 """Times a graph is drawn anew after it was refused."""
-_INNER = {MEAN, SPREAD, NUMBER, PLACE, PORT, COPY, START, END}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +60,7 @@ class SpliceRules:
     partners: Partners
     attach: Attach
     balanced: bool
-    bridges: Literal["learned", "random", "none"]
-    bridge_count: CountRule
-    fixed_attributes: bool
-    bridge_nodes: bool
-    ports: Literal["any", "own"]
-    """Where a first component takes bridges."""
-    chords: float
-    """Random edges per edge."""
+    joints: JointRules
     seed: int
 
 
@@ -175,11 +159,29 @@ class Splicer:
             taken, first[:-1] - np.repeat(parents.ptr[:-1], np.diff(composition.ptr))
         )
         votes = np.where((slot == 0) | (self.rules.option == 3), 1.0, 0.0)
-        bridges = self._bridges(taken, ids, composition, stream)
-        fine = self._all_joined(composition, bridges)
-        if self.rules.chords and bridges is not None:
-            bridges = self._with_chords(joined, taken, votes, bridges, stream)
-        table, node_slot, number, positions = self._join(joined, node_slot, bridges)
+        bridges = None
+        if self.model is not None and self.rules.joints.bridges != "none":
+            bridges = draw_joints(
+                self.model,
+                self.rules.joints,
+                taken,
+                self.components.counted[ids],
+                composition,
+                stream,
+                molecules=self.chemist is not None,
+            )
+        fine = all_joined(composition, bridges)
+        if self.model is None or bridges is None:
+            table, number, positions = apart(joined)
+        else:
+            if self.rules.joints.chords:
+                whole = np.where(votes > 0, np.arange(len(votes)), -1)
+                bridges = with_chords(
+                    self.model, self.rules.joints.chords, joined, whole, taken, bridges, stream
+                )
+            table, node_slot, number, positions = join(
+                self.model, self.rules.joints, joined, node_slot, bridges
+            )
         reasons = Counter({"no place for a bridge": int((~fine).sum())})
         y = spliced_labels(self.y[composition.source], votes, np.diff(composition.ptr))
         table = table.with_columns(
@@ -260,154 +262,6 @@ class Splicer:
             attach=rules.attach,
             balanced=rules.balanced,
         )
-
-    def _bridges(
-        self, taken: GraphTable, ids: Ints, composition: Composition, stream: np.random.Generator
-    ) -> Bridges | None:
-        right = np.flatnonzero(composition.joined >= 0)
-        if self.model is None or self.rules.bridges == "none" or not len(right):
-            return None
-        left = composition.ptr[rows_of(composition.ptr)[right]] + composition.joined[right]
-        attachments = Attachments(
-            left_start=taken.node_ptr[left],
-            left_count=taken.num_nodes[left],
-            right_start=taken.node_ptr[right],
-            right_count=taken.num_nodes[right],
-            left_slot=left,
-            right_slot=right,
-        )
-        nodes = Nodes(
-            mean=taken.dense("node", MEAN),
-            spread=taken.dense("node", SPREAD),
-            counted=self.components.counted[ids],
-        )
-        drawer = Drawer.of(
-            self.model,
-            nodes,
-            stream,
-            pairs=self.rules.bridges,
-            counts=self.rules.bridge_count,
-        )
-        if self.chemist is None:
-            own = self._own_joints(taken, composition, attachments)
-            return drawer.draw(attachments, stream, *own)
-        return _draw_bonds(drawer, attachments, composition.slots[right], taken, stream)
-
-    def _own_joints(
-        self, taken: GraphTable, composition: Composition, attachments: Attachments
-    ) -> tuple[Bools | None, Ints | None]:
-        """Say which nodes may take a bridge, ``[N]``, and how many each attachment gets, ``[P]``.
-
-        With own ports, a first component is joined where its own graph joined it to the rest, and
-        as often; one that was never joined is joined anywhere. None and 0 leave it to the model.
-        """
-        if self.rules.ports == "any":
-            return None, None
-        lost = taken.dense("node", PORT)
-        owner = rows_of(taken.node_ptr)
-        times = np.bincount(owner, weights=lost, minlength=len(taken)).astype(np.int64)
-        leads = composition.slots == 0
-        free = (lost > 0) | ~leads[owner] | (times == 0)[owner]
-        return free, np.where(leads[attachments.left_slot], times[attachments.left_slot], 0)
-
-    def _with_chords(
-        self,
-        joined: GraphTable,
-        taken: GraphTable,
-        votes: Floats,
-        bridges: Bridges,
-        stream: np.random.Generator,
-    ) -> Bridges:
-        """Add random edges, none of them inside a component that votes for the label."""
-        model = self.model
-        assert model is not None  # there are bridges
-        component = rows_of(taken.node_ptr)
-        whole = np.where(votes[component] > 0, component, -1)
-        left, right = draw_chords(
-            joined, (bridges.left, bridges.right), self.rules.chords, whole, stream
-        )
-        heads = draw_heads(model, taken.dense("node", MEAN), left, right, stream)
-        extra = Bridges(np.full(len(left), len(bridges.left)), left, right, *heads)
-        return join_bridges([bridges, extra])
-
-    def _all_joined(self, composition: Composition, bridges: Bridges | None) -> Bools:
-        """Say of every graph whether all its slots got a bridge."""
-        graphs = len(composition.ptr) - 1
-        if bridges is None:
-            return np.ones(graphs, dtype=bool)
-        right = np.flatnonzero(composition.joined >= 0)
-        bridged = np.zeros(len(right), dtype=bool)
-        bridged[bridges.attachment] = True
-        owner = rows_of(composition.ptr)[right]
-        return np.asarray(np.bincount(owner[~bridged], minlength=graphs) == 0)
-
-    def _join(
-        self, joined: GraphTable, slot: Ints, bridges: Bridges | None
-    ) -> tuple[GraphTable, Ints, Array, Ragged]:
-        number = joined.dense("node", NUMBER)
-        names = [*(set(joined.node) - _INNER), *joined.edge]
-        plain = joined.select(names)
-        if bridges is None or self.model is None:
-            none = Ragged(np.zeros(len(joined) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
-            return plain, slot, number, none
-        graph = np.searchsorted(joined.node_ptr, bridges.left, side="right") - 1
-        u, v = bridges.left - joined.node_ptr[graph], bridges.right - joined.node_ptr[graph]
-        edge = bridge_columns(
-            plain, bridges.attribute, self.model, fixed=self.rules.fixed_attributes
-        )
-        if self.rules.bridge_nodes:
-            rows = self._node_columns(plain, bridges)
-            plain, middle, old = add_nodes(plain, graph, rows)
-            slot, number = (spread(values, old, plain.total_nodes) for values in (slot, number))
-            graph, u, v = (
-                np.tile(graph, 2),
-                np.concatenate([u, middle]),
-                np.concatenate([middle, v]),
-            )
-            edge = {name: np.concatenate([values, values]) for name, values in edge.items()}
-        table, ptr, positions = add_edges(plain, graph, u, v, edge)
-        if JOINT in table.edge:
-            table, ptr, positions = _joints(table)
-        return table, slot, number, Ragged(ptr, positions.astype(np.int32))
-
-    def _node_columns(self, table: GraphTable, bridges: Bridges) -> dict[str, Array]:
-        columns: dict[str, Array] = {}
-        for name in table.node:
-            old = table.dense("node", name)
-            if name == "node_feat" and self.model is not None:
-                columns[name] = np.asarray(self.model.shape.bridge_nodes)[bridges.node].astype(
-                    old.dtype
-                )
-            else:
-                columns[name] = missing(old.dtype, (len(bridges.left), *old.shape[1:]))
-        return columns
-
-
-def _joints(table: GraphTable) -> tuple[GraphTable, Ints, Ints]:
-    """Return the graphs without the mark of joints, and where the marked edges are."""
-    marked = np.flatnonzero(table.dense("edge", JOINT))
-    owner = np.searchsorted(table.edge_ptr, marked, side="right") - 1
-    plain = table.select((*table.graph, *table.node, *(set(table.edge) - {JOINT})))
-    ptr = pointers(np.bincount(owner, minlength=len(table)))
-    return plain, ptr, marked - table.edge_ptr[owner]
-
-
-def _draw_bonds(
-    drawer: Drawer,
-    attachments: Attachments,
-    slot: Ints,
-    taken: GraphTable,
-    stream: np.random.Generator,
-) -> Bridges:
-    """Join molecules one component after another, and count the hydrogens that are left."""
-    hydrogens = free_valence(taken)
-    rounds: list[Bridges] = []
-    for number in range(1, int(slot.max(initial=0)) + 1):
-        rows = np.flatnonzero(slot == number)
-        found = drawer.draw(attachments.take(rows), stream, hydrogens > 0)
-        rounds.append(replace(found, attachment=rows[found.attachment]))
-        np.subtract.at(hydrogens, np.concatenate([found.left, found.right]), 1)
-    return join_bridges(rounds)
 
 
 def _reasons(refused: Counter[str]) -> str:
