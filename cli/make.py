@@ -361,6 +361,9 @@ def _show_statistics(built: Built) -> None:
     import json
 
     document = json.loads(built.artifact.place.read_bytes("statistics.json", limit=1 << 30))
+    if document.get("level") == "node":
+        _show_nodes(document)
+        return
     many = len(document["groups"]) > MOST_ROWS
     rows = [
         (
@@ -384,3 +387,22 @@ def _show_statistics(built: Built) -> None:
         )
     for split, same in document["equal_to_training"].items():
         click.echo(f"{split}: {same['share']:.1%} look like a training graph")
+
+
+def _show_nodes(document: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            row["split"],
+            row["nodes"],
+            row["degree"]["mean"],
+            int(row["degree"]["quantiles"][-1]),
+            row["features_present"]["mean"],
+            f"{row['edges_to_training']:.1%}",
+            "/".join(map(str, row["labels"])),
+        )
+        for row in document["splits"]
+    ]
+    headers = ("SPLIT", "NODES", "DEGREE", "MAX", "FEATURES", "EDGES TO TRAIN", "LABELS")
+    click.echo(table(rows, headers))
+    for split, same in document["equal_to_training"].items():
+        click.echo(f"{split}: {same['share']:.1%} have the features of a training node")
