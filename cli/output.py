@@ -133,6 +133,7 @@ def built_line(stage: str, built: Built) -> str:
     """Return one line about an artifact that was made or found."""
     manifest = built.artifact.manifest
     what = "groups" if manifest.kind == "statistics" else "graphs"
+    what = "nodes" if "nodes" in manifest.counts else what
     count = f"{sum(manifest.counts.values()):,} {what}"
     how = "already there" if built.reused else f"made in {built.seconds:.1f} s"
     return f"{stage:<9} {manifest.key[:12]}  {count:<16} {how}"
