@@ -1,7 +1,9 @@
 """Corpora that label nodes: what is stored, what PyG users get, what commands say."""
 
 import json
+import tracemalloc
 
+import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -9,10 +11,13 @@ import torch
 from hypothesis import given
 
 import gsx
-from gsx.columns import SPLITS
+from gsx.columns import SPLITS, corpus_columns
 from gsx.pyg import densified
 from gsx.ragged import Ragged, pointers
+from gsx.seeds import rng
 from gsx.stages.kernels.node_shift import feature_hashes, node_report, node_warnings
+from gsx.storage.corpus_writer import plan_shards, write_corpus
+from gsx.storage.publish import Identity, build
 from gsx.storage.store import Store
 from gsx.table import GraphTable
 from tests.artifacts import gsx as run
@@ -158,3 +163,45 @@ def test_the_example_has_every_column_of_its_description():
     table, info = pages_table(), pages_info()
     held = {*table.graph, *table.node, *table.edge}
     assert held == {column.name for column in info.columns}
+
+
+def test_many_words_of_many_nodes_are_never_made_dense(tmp_path):
+    """As many nodes and words as the full Cora graph: dense, they would be 690 MB."""
+    nodes, words, each = 19_793, 8_710, 50
+    column = np.sort(rng(0, "tests").random((nodes, each)), axis=1) * (words - each)
+    column = (column.astype(np.int32) + np.arange(each, dtype=np.int32)).ravel()
+    ptr = pointers(np.full(nodes, each))
+    info = msgspec.structs.replace(
+        pages_info(),
+        columns=corpus_columns(outputs=2, num_features=words, level="node", sparse=True),
+        num_features=words,
+    )
+    table = GraphTable(
+        node_ptr=pointers([nodes]),
+        edge_ptr=pointers([0]),
+        graph={k: v for k, v in pages_table().graph.items() if k != "title"},
+        node={
+            "node_feat_index": Ragged(ptr, column),
+            "node_feat_value": Ragged(ptr, np.ones(len(column), dtype=np.float32)),
+            "node_y": np.tile(np.array([[1, 0]], dtype=np.float32), (nodes, 1)),
+            "node_label": np.zeros(nodes, dtype=np.int32),
+            "node_env_id": np.zeros(nodes, dtype=np.int32),
+            "node_domain_id": np.zeros(nodes, dtype=np.int32),
+            "node_split": np.zeros(nodes, dtype=np.int8),
+        },
+        edge={"edge_src": np.zeros(0, np.int32), "edge_dst": np.zeros(0, np.int32)},
+    )
+    tracemalloc.start()
+    try:
+        built = build(
+            Store.at(tmp_path),
+            Identity(kind="corpus", stage="test", stage_version=1, config={}),
+            lambda draft: write_corpus(draft, info, plan_shards({"all": 1}, 1), lambda _: table),
+        )
+        data = gsx.open(built.artifact.place.local)[0]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (data.x.layout, tuple(data.x.shape)) == (torch.sparse_csr, (nodes, words))
+    assert peak < 300e6
+    assert built.artifact.manifest.size < 5e6
