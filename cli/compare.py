@@ -106,6 +106,7 @@ def _shared_rule(models: Sequence[Artifact], weights: dict[str, str]) -> str:
 
 def _text(document: dict[str, Any], *, several: bool) -> str:
     metric = document["metric"].upper()
+    what = "NODES" if "nodes" in next(iter(document["splits"].values())) else "GRAPHS"
     rows = [
         *((split, "all", row) for split, row in document["splits"].items()),
         *((row["split"], f"environment {row['name']}", row) for row in document["environments"]),
@@ -116,22 +117,28 @@ def _text(document: dict[str, Any], *, several: bool) -> str:
     ]
     if not several:
         lines = [
-            (split, which, row["graphs"], score_text(row["score"]), _between(row.get("interval")))
+            (split, which, _items(row), score_text(row["score"]), _between(row.get("interval")))
             for split, which, row in rows
         ]
-        return table(lines, ("SPLIT", "WHICH", "GRAPHS", metric, "95 %"))
+        return table(lines, ("SPLIT", "WHICH", what, metric, "95 %"))
     spreads = [
         (
             split,
             which,
-            row["graphs"],
+            _items(row),
             score_text(row["mean"]),
             score_text(row["std"]),
             _between(row["interval"]),
         )
         for split, which, row in rows
     ]
-    return table(spreads, ("SPLIT", "WHICH", "GRAPHS", metric, "STD", "95 %"))
+    return table(spreads, ("SPLIT", "WHICH", what, metric, "STD", "95 %"))
+
+
+def _items(row: dict[str, Any]) -> int:
+    """Return how many graphs, or nodes, a row is about."""
+    count: int = row["nodes"] if "nodes" in row else row["graphs"]
+    return count
 
 
 def _between(interval: tuple[float, float] | None) -> str:

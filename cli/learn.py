@@ -40,13 +40,14 @@ PRESETS = ("quick", "default", "paper")
 )
 @click.option(
     "--backbone",
-    type=click.Choice(["gin", "vgin"]),
-    help="The network.  [default: vgin for molecules, else gin]",
+    type=click.Choice(["gin", "vgin", "gcn"]),
+    help="The network.  [default: gcn for nodes, vgin for molecules, else gin]",
 )
 @click.option("--epochs", type=int, help="Passes over the training graphs.")
 @click.option("--width", type=int, help="Units of every layer.")
 @click.option("--layers", type=int, help="Rounds of messages.")
-@click.option("--batch-size", type=int, help="Graphs per step.")
+@click.option("--batch-size", type=int, help="Graphs per step; of nodes, walks per sample.")
+@click.option("--samples", type=int, help="Of nodes: steps per epoch.  [default: 10]")
 @click.option("--learning-rate", type=float, help="Step size at the start.")
 @click.option("--dropout", type=float, help="Share of values dropped.")
 @click.option("--average", type=float, help="Decay of a running mean of weights.  [default: off]")
@@ -85,7 +86,7 @@ def train(
         raise UsageError("give --results DIR and --method NAME together")
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
     source = "generate" if artifact.manifest.stage == "generate" else "prepare"
-    options = train_options(preset, given, molecules="smiles" in _columns(artifact))
+    options = train_options(preset, given, **_kind(artifact))
     built = run_stage(
         "train", {**options, "source": source}, {source: artifact}, making, announce=False
     )
@@ -103,21 +104,27 @@ def train(
             click.echo(f"written: {document['result']}")
 
 
-def _columns(artifact: Any) -> set[str]:  # noqa: ANN401
+def _kind(artifact: Any) -> dict[str, bool]:  # noqa: ANN401
     from gsx.storage.corpus import Corpus
 
-    return {column.name for column in Corpus(artifact).info.columns}
+    info = Corpus(artifact).info
+    names = {column.name for column in info.columns}
+    return {"molecules": "smiles" in names, "nodes": info.level == "node"}
 
 
-def train_options(preset: str, given: dict[str, Any], *, molecules: bool) -> dict[str, Any]:
+def train_options(
+    preset: str, given: dict[str, Any], *, molecules: bool, nodes: bool = False
+) -> dict[str, Any]:
     """Return the preset with what the command line says on top."""
     import msgspec
 
     from gsx.stages.train import TrainConfig
 
     presets = dict(zip(PRESETS, (TrainConfig.quick, TrainConfig, TrainConfig.paper), strict=True))
-    options: dict[str, Any] = msgspec.to_builtins(presets[preset]())
-    options["backbone"] = "vgin" if molecules else "gin"
+    chosen = TrainConfig.of_nodes(preset) if nodes else presets[preset]()
+    options: dict[str, Any] = msgspec.to_builtins(chosen)
+    if not nodes:
+        options["backbone"] = "vgin" if molecules else "gin"
     given = {**given, "precision": _precision(given["precision"], given["device"])}
     flags = {"source_only": "augmented", "env_balanced": "env_balanced"}
     for name, value in given.items():

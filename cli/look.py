@@ -10,6 +10,7 @@ import click
 
 from gsx.cli.options import json_option, raw_option, store_option
 from gsx.cli.output import (
+    node_counts,
     ordered,
     plain,
     plain_lines,
@@ -49,8 +50,8 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
         print_json({"datasets": rows})
         return
     shown = [(*list(row.values())[:4], _slashes(row["counts"])) for row in rows]
-    click.echo(table(shown, ("NAME", "LEVEL", "SHIFT", "SOURCE", "GRAPHS")))
-    click.echo("graphs: train/id_val/id_test/ood_val/ood_test")
+    click.echo(table(shown, ("NAME", "LEVEL", "SHIFT", "SOURCE", "COUNTS")))
+    click.echo("counts: train/id_val/id_test/ood_val/ood_test, of graphs or, by level, of nodes")
     click.echo("your own: gsx prepare --smiles FILE.csv --target COLUMN, or --tu DIR|ZIP")
     if any(row["source"] == "not found" for row in rows):
         say("Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.")
@@ -160,6 +161,7 @@ def show(
                 **msgspec.to_builtins(manifest),
                 "path": found.place.url,
                 "splits": ordered(manifest.counts),
+                "nodes": node_counts(manifest),
                 "environments": manifest.summary.get("environments", []),
                 "quality": manifest.summary.get("quality", {}),
             }
@@ -213,13 +215,27 @@ def _corpus_text(found: Artifact) -> str:
             )
             for group in summary["groups"]
         ]
+        nodes = [
+            (
+                group["split"],
+                group["env_id"] if group["env_id"] >= 0 else None,
+                names.get(group["env_id"], "hidden"),
+                group["count"],
+                "/".join(map(str, group["labels"])),
+            )
+            for group in summary.get("node_groups", [])
+        ]
         odd = [f"{n:,} {name.replace('_', ' ')}" for name, n in summary["oddities"].items() if n]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
             f"the summary of {found.place.url} is not that of a corpus: {error!r}"
         ) from error
     headers = ("SPLIT", "ENV", "ENVIRONMENT", "GRAPHS", "NODES", "MEAN", "LABELS")
-    return table(rows, headers) + ("\n" + plain(", ".join(odd)) if odd else "")
+    text = table(rows, headers)
+    if nodes:
+        words = ("SPLIT", "ENV", "ENVIRONMENT", "LABELLED NODES", "LABELS")
+        text += "\n\n" + table(nodes, words)
+    return text + ("\n" + plain(", ".join(odd)) if odd else "")
 
 
 @click.command(short_help="Show what an artifact was made from.")

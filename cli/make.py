@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from gsx.storage.publish import Built
     from gsx.storage.store import Artifact, Store
 
-MOST_ROWS = 60
-"""Rows of statistics by domain that are shown; beyond, there is a row per split."""
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 
 
@@ -80,12 +78,13 @@ def prepare(
 @making_options
 def describe(corpus: str, making: Making) -> None:
     """Describe CORPUS: sizes, degrees and labels per split and domain, and how far they shift."""
+    from gsx.cli.statistics import show_statistics
     from gsx.storage.store import Store
 
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
     built = run_stage("describe", {}, {"prepare": artifact}, making)
     if built is not None and not making.quiet and not making.as_json:
-        _show_statistics(built)
+        show_statistics(built)
 
 
 @click.group(short_help="Train what generation needs, one stage at a time.")
@@ -355,32 +354,3 @@ def _show_plan(
         return
     rows = [(s.step, s.kind, s.key[:12] if s.key else None, s.state) for s in statuses]
     click.echo(table(rows, ("STEP", "KIND", "KEY", "STATE")))
-
-
-def _show_statistics(built: Built) -> None:
-    import json
-
-    document = json.loads(built.artifact.place.read_bytes("statistics.json", limit=1 << 30))
-    many = len(document["groups"]) > MOST_ROWS
-    rows = [
-        (
-            group["split"],
-            None if many else group["domain_id"],
-            group["graphs"],
-            group["nodes"]["mean"],
-            int(group["nodes"]["quantiles"][0]),
-            int(group["nodes"]["quantiles"][-1]),
-            group["mean_degree"]["mean"],
-            group["max_degree"],
-        )
-        for group in document["splits" if many else "groups"]
-    ]
-    headers = ("SPLIT", "DOMAIN", "GRAPHS", "NODES", "MIN", "MAX", "DEGREE", "MAX DEGREE")
-    click.echo(table(rows, headers))
-    for split, share in document["outside_training_sizes"].items():
-        click.echo(
-            f"{split}: {share['below']:.1%} smaller and {share['above']:.1%} larger "
-            "than any training graph"
-        )
-    for split, same in document["equal_to_training"].items():
-        click.echo(f"{split}: {same['share']:.1%} look like a training graph")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from gsx.storage.manifest import Manifest
     from gsx.storage.publish import Built
 
 
@@ -104,9 +105,18 @@ def ordered(counts: dict[str, int]) -> dict[str, int]:
     return {name: counts[name] for name in [*names, *(n for n in counts if n not in names)]}
 
 
+def node_counts(manifest: Manifest) -> dict[str, int]:
+    """Return labelled nodes per split, of a corpus that labels nodes; empty for others."""
+    counts: dict[str, int] = {}
+    for group in manifest.summary.get("node_groups", []):
+        counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
+    return counts
+
+
 def built_object(built: Built, path: str | None = None) -> dict[str, Any]:
     """Return what scripts are told about an artifact that was made or found."""
     manifest = built.artifact.manifest
+    nodes = node_counts(manifest)
     return {
         "key": manifest.key,
         "kind": manifest.kind,
@@ -114,6 +124,7 @@ def built_object(built: Built, path: str | None = None) -> dict[str, Any]:
         "digest": manifest.digest,
         "reused": built.reused,
         "counts": ordered(manifest.counts),
+        **({"nodes": nodes} if nodes else {}),
         "seconds": round(built.seconds, 3),
     }
 
@@ -122,6 +133,7 @@ def built_line(stage: str, built: Built) -> str:
     """Return one line about an artifact that was made or found."""
     manifest = built.artifact.manifest
     what = "groups" if manifest.kind == "statistics" else "graphs"
+    what = "nodes" if "nodes" in manifest.counts else what
     count = f"{sum(manifest.counts.values()):,} {what}"
     how = "already there" if built.reused else f"made in {built.seconds:.1f} s"
     return f"{stage:<9} {manifest.key[:12]}  {count:<16} {how}"

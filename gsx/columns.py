@@ -161,8 +161,10 @@ def corpus_columns(
         columns += [
             *label_columns("node", outputs),
             Column(name="node_env_id", axis="node", dtype="int32", doc="environment, -1 unknown"),
-            Column(name="node_split", axis="node", dtype="int8", vocabulary=SPLITS, doc="split"),
-        ]
+            Column(name="node_domain_id", axis="node", dtype="int32", doc="domain, -1 unknown"),
+            Column(name="node_split", axis="node", dtype="int8", vocabulary=SPLITS,
+                   doc="split; `all` = in none"),
+        ]  # fmt: skip
     return (*columns, *PROVENANCE, *extras)
 
 

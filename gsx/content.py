@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsx.columns import Column, CorpusInfo, Feature
+from gsx.columns import SPLITS, Column, CorpusInfo, Feature
 from gsx.errors import TableError
 from gsx.ragged import Array, Ragged, rows_of
 from gsx.table import GraphTable
@@ -24,6 +24,7 @@ def check_content(table: GraphTable, info: CorpusInfo) -> GraphTable:
     _check_finite(table, info)
     _check_labels(table, info)
     _check_environments(table, info)
+    _check_level(table, info)
     return table
 
 
@@ -191,6 +192,17 @@ def _check_environments(table: GraphTable, info: CorpusInfo) -> None:
         raise TableError(
             f"{_row(table, info, int(bad[0]))}: environment {int(env[bad[0]])} is not among the "
             f"{known} of the corpus"
+        )
+
+
+def _check_level(table: GraphTable, info: CorpusInfo) -> None:
+    if info.level == "graph":
+        return
+    strangers = np.flatnonzero(table.dense("graph", "split") != SPLITS.index("all"))
+    if len(strangers):
+        raise TableError(
+            f"{table.describe(int(strangers[0]))}: where nodes have labels, splits are those of "
+            "nodes (`node_split`), and every graph belongs to the split `all`"
         )
 
 

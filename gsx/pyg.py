@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ STANDARD = {
     "node_y": "y",
     "node_label": "label",
     "node_env_id": "env_id",
+    "node_domain_id": "domain_id",
 }
 """Columns every PyG object gets, and the names PyG users expect; others keep their own names."""
 
@@ -60,11 +61,23 @@ def columns_of(info: CorpusInfo, extra: Sequence[str] = ()) -> list[str]:
                 f'`corpus.table(columns=["{column.name}"])` gives them.'
             )
     if info.level == "node":
-        standard = {"node_feat", "edge_attr", "node_y", "node_label", "node_env_id", "node_split"}
+        standard = {"node_feat", "edge_attr", "node_y", "node_label", "node_env_id",
+                    "node_domain_id", "node_split"}  # fmt: skip
     else:
         standard = {"node_feat", "edge_attr", "y", "label", "env_id", "graph_id"}
     sparse = {"node_feat_index", "node_feat_value"}
     return sorted(names & {*standard, *sparse, *extra})
+
+
+def densified(table: GraphTable, info: CorpusInfo) -> GraphTable:
+    """Return the table with features of nodes as plain rows, where they were sparse."""
+    if not info.sparse:
+        return table
+    index, value = table.lists("node", "node_feat_index"), table.lists("node", "node_feat_value")
+    rows = np.zeros((len(index), info.num_features), dtype=value.values.dtype)
+    rows[rows_of(index.ptr), index.values] = value.values
+    others = {k: v for k, v in table.node.items() if not k.startswith("node_feat_")}
+    return replace(table, node={"node_feat": rows, **others})
 
 
 def collate(table: GraphTable, *, num_features: int | None = None) -> Batch:

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gsx.columns import SPLITS, CorpusInfo
+from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.ragged import Array, Ints, rows_of
+from gsx.stages.kernels.node_shift import node_report, node_warnings
 from gsx.stages.kernels.shift import distance, repeats
 from gsx.stages.kernels.statistics import QUANTILES, degrees, mean_degrees, outside, spread
 from gsx.stages.kernels.wl import wl_hashes
@@ -47,7 +48,7 @@ class _Graphs:
     label: Ints
     hash: Array
     labels: Array
-    """``[G, C]`` how many labels of each class a graph has: one, or those of its nodes."""
+    """``[G, C]`` how many labels of each class a graph has."""
 
     def of(self, rows: Array) -> dict[str, Any]:
         """Sum up some graphs."""
@@ -66,6 +67,8 @@ def run(
     """Read the corpus once, row group by row group, and write ``statistics.json``."""
     del config
     corpus = Corpus(inputs["corpus"])
+    if corpus.info.level == "node":
+        return _describe_nodes(corpus, draft)
     features = _Features(corpus.info)
     graphs = _collect(corpus, features, progress)
     here = [code for code in range(len(SPLITS)) if (graphs.split == code).any()]
@@ -103,6 +106,25 @@ def run(
             "name": corpus.info.name,
             **{key: document[key] for key in ("outside_training_sizes", "equal_to_training")},
         },
+    )
+
+
+def _describe_nodes(corpus: Corpus, draft: Draft) -> Outcome:
+    """Describe the labelled nodes of the source graphs of a corpus."""
+    info = corpus.info
+    known = {column.name for column in info.columns}
+    wanted = {"origin", "node_feat", "node_feat_index", "node_feat_value", "node_label",
+              "node_split", "node_env_id", "node_domain_id"}  # fmt: skip
+    table = corpus.table(columns=sorted(known & wanted))
+    table = table.filter(table.dense("graph", "origin") == ORIGINS.index("source"))
+    classes = len(info.outputs) if info.task == "classification" else 2
+    found = node_report(table, classes)
+    document = {"corpus": corpus.key, "quantiles": QUANTILES, "level": "node", **found}
+    draft.write_bytes(STATISTICS, readable_json(document))
+    return Outcome(
+        counts={"groups": len(found["splits"])},
+        warnings=tuple(node_warnings(found)),
+        summary={"name": info.name, "equal_to_training": found["equal_to_training"]},
     )
 
 
@@ -154,9 +176,7 @@ class _Features:
 def _collect(corpus: Corpus, features: _Features, progress: Progress) -> _Graphs:
     info = corpus.info
     known = {column.name for column in info.columns}
-    of_graph = info.level == "graph"
-    label = "label" if of_graph else "node_label"
-    names = [*("split", "domain_id", "env_id", label),
+    names = [*("split", "domain_id", "env_id", "label"),
              *(name for name in ("node_feat", "edge_attr") if name in known)]  # fmt: skip
     classes = len(info.outputs) if info.task == "classification" else 2
     parts: list[tuple[Array, ...]] = []
@@ -165,8 +185,8 @@ def _collect(corpus: Corpus, features: _Features, progress: Progress) -> _Graphs
         split = table.dense("graph", "split").astype(np.int64)
         for code in np.unique(split).tolist():
             features.add(table.filter(split == code), code)
-        hard = table.dense("graph", label) if of_graph else table.dense("node", label)
-        owner = np.arange(len(table)) if of_graph else rows_of(table.node_ptr)
+        hard = table.dense("graph", "label")
+        owner = np.arange(len(table))
         parts.append(
             (
                 split,
@@ -175,8 +195,8 @@ def _collect(corpus: Corpus, features: _Features, progress: Progress) -> _Graphs
                 table.num_nodes,
                 mean_degrees(table),
                 _largest(degrees(table), table),
-                hard if of_graph else np.full(len(table), -1),
-                wl_hashes(table) if of_graph else np.arange(done, done + len(table)),
+                hard,
+                wl_hashes(table),
                 np.bincount(
                     owner[hard >= 0] * classes + hard[hard >= 0], minlength=len(table) * classes
                 ).reshape(len(table), classes),
@@ -282,6 +302,7 @@ STAGE = Stage(
     run=run,
     sources=(
         "gsx.stages.describe",
+        "gsx.stages.kernels.node_shift",
         "gsx.stages.kernels.shift",
         "gsx.stages.kernels.statistics",
         "gsx.stages.kernels.wl",

@@ -11,7 +11,19 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gsx.errors import UsageError, nearest
-from gsx.stages.datasets import fsmotif, hiv, images, motif, own, text, tu
+from gsx.stages.datasets import (
+    cbas,
+    citations,
+    fsmotif,
+    hiv,
+    images,
+    motif,
+    own,
+    text,
+    tu,
+    twitch,
+    webkb,
+)
 from gsx.stages.datasets.family import Family, Order
 from gsx.stages.datasets.labels import MetricAsked, TaskAsked
 from gsx.stages.datasets.placing import RuleKind
@@ -29,6 +41,10 @@ FAMILIES: tuple[Family, ...] = (
     tu.FAMILY,
     text.FAMILY,
     images.FAMILY,
+    cbas.FAMILY,
+    webkb.FAMILY,
+    twitch.FAMILY,
+    citations.FAMILY,
     own.FAMILY,
 )
 

@@ -1,4 +1,4 @@
-"""Train a graph classifier on a corpus, and score it on every held-out split after every epoch.
+"""Train a classifier of graphs or nodes, and score it on every held-out split after every epoch.
 
 Validation and test graphs choose between epochs and are scored; nothing of them, and no truth about
 pieces, reaches a gradient.
@@ -25,7 +25,9 @@ from gsx.storage.store import Artifact
 
 if TYPE_CHECKING:
     from gsx.ragged import Array
-    from gsx.stages.learning.fit import Fitted
+    from gsx.stages.learning.fit import Fitted, Lesson
+    from gsx.stages.learning.nodes import NodeLesson
+    from gsx.stages.nets.backbones import BackboneShape
 
 WEIGHTS = {
     "ood_val": "weights.safetensors",
@@ -49,14 +51,18 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Gamma of the paper: what differences between environments cost; ``erm`` has none.
     Of ``groupdro``, how fast weights move to the worst environment. 1 when left out, of
     ``groupdro`` 0.01 as published."""
-    backbone: Literal["gin", "vgin"] = "gin"
-    """The network; ``vgin`` has a virtual node."""
+    backbone: Literal["gin", "vgin", "gcn"] = "gin"
+    """The network; ``vgin`` has a virtual node, ``gcn`` is for labelled nodes."""
     width: int = 64
     layers: int = 3
     dropout: float = 0.0
     epochs: int = 20
     batch_size: int = 128
-    """Graphs per step; a last batch that is not full is left out."""
+    """Graphs per step; a last batch that is not full is left out. Of nodes, walks per sample."""
+    samples: int = 10
+    """Of labelled nodes, steps per epoch: samples of the graph."""
+    coverage: int = 100
+    """Of labelled nodes, how often a node is held, on average, by the samples that are counted."""
     learning_rate: float = 1e-2
     schedule: Literal["cosine", "step", "constant"] = "cosine"
     """How the learning rate falls: to zero, to a tenth at ``milestone``, or not."""
@@ -95,10 +101,27 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             milestone=150,
         )
 
+    @classmethod
+    def of_nodes(cls, preset: str) -> TrainConfig:
+        """Return the options of a preset for labelled nodes; ``paper`` is the setting of GOOD."""
+        if preset == "quick":
+            return cls(backbone="gcn", width=32, epochs=5, batch_size=1000, coverage=20)
+        if preset == "paper":
+            return cls(
+                backbone="gcn",
+                width=300,
+                dropout=0.5,
+                epochs=100,
+                batch_size=2048,
+                learning_rate=1e-3,
+                schedule="step",
+            )
+        return cls(backbone="gcn", dropout=0.5, epochs=50, batch_size=1000)
+
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Refuse what cannot work, and fill in the penalty."""
-    for name in ("width", "layers", "epochs", "milestone"):
+    for name in ("width", "layers", "epochs", "milestone", "samples", "coverage"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
     if config.batch_size < 2:
@@ -111,11 +134,17 @@ def resolve(config: TrainConfig) -> TrainConfig:
     penalty = PENALTIES.get(config.learner, 1.0) if config.penalty is None else config.penalty
     if not 0 <= penalty < float("inf"):
         raise UsageError(f"penalty must not be negative; got {penalty}")
+    _check_drawing(config)
+    return msgspec.structs.replace(config, penalty=penalty)
+
+
+def _check_drawing(config: TrainConfig) -> None:
+    if config.backbone == "gcn" and config.env_balanced:
+        raise UsageError("env_balanced draws graphs; nodes are drawn by walks. Leave it out.")
     if config.origins is not None:
         _check_origins(config.origins)
         if not config.augmented:
             raise UsageError("augmented = false uses source graphs alone; leave `origins` out")
-    return msgspec.structs.replace(config, penalty=penalty)
 
 
 def _check_origins(origins: tuple[str, ...]) -> None:
@@ -145,36 +174,20 @@ def _run(
     config: TrainConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
     from gsx.stages.learning.chart import curves_svg
-    from gsx.stages.learning.fit import Lesson, fit
-    from gsx.stages.learning.lesson import (
-        check_corpus,
-        environments,
-        read_held_out,
-        read_train,
-        shape_of,
-    )
+    from gsx.stages.learning.fit import fit
+    from gsx.stages.learning.lesson import check_corpus
     from gsx.stages.nets.device import device_named
 
     device = device_named(config.device)
     (artifact,) = inputs.values()
     corpus = Corpus(artifact)
     info = corpus.info
-    check_corpus(info)
-    train = read_train(corpus, origins_of(config))
-    env, num_envs = environments(train, config.learner)
-    lesson = Lesson(
-        task=info.task,
-        metric=info.metric,
-        train=train,
-        env=env,
-        num_envs=num_envs,
-        held_out=read_held_out(corpus),
-    )
-    shape = shape_of(info, config.backbone, config.width, config.layers)
-    graphs, total = len(train), len(train) * config.epochs
+    check_corpus(info, config.backbone)
+    lesson, shape = _lesson(config, corpus)
+    items, total = len(lesson.train), len(lesson.train) * config.epochs
 
     def seen(epochs: int) -> None:
-        progress(epochs * graphs, total)
+        progress(epochs * items, total)
 
     fitted = fit(config, shape, lesson, device, draft, seen)
     for rule, kept in fitted.kept.items():
@@ -187,10 +200,33 @@ def _run(
     )
     draft.write_bytes("scores.json", readable_json(scores))
     return Outcome(
-        counts={"graphs": graphs},
+        counts={f"{info.level}s": items},
         summary={"name": info.name, "quality": scores},
         device=device.type,
     )
+
+
+def _lesson(config: TrainConfig, corpus: Corpus) -> tuple[Lesson | NodeLesson, BackboneShape]:
+    """Return what is learned and scored, and the shape of the network that learns it."""
+    from gsx.stages.learning import nodes
+    from gsx.stages.learning.fit import Lesson
+    from gsx.stages.learning.lesson import environments, read_held_out, read_train, shape_of
+
+    info, origins = corpus.info, origins_of(config)
+    if info.level == "node":
+        shape = nodes.node_shape(info, config.width, config.layers)
+        return nodes.read_lesson(corpus, origins, config.learner), shape
+    train = read_train(corpus, origins)
+    env, num_envs = environments(train, config.learner)
+    lesson = Lesson(
+        task=info.task,
+        metric=info.metric,
+        train=train,
+        env=env,
+        num_envs=num_envs,
+        held_out=read_held_out(corpus),
+    )
+    return lesson, shape_of(info, config.backbone, config.width, config.layers)
 
 
 def selection(fitted: Fitted) -> dict[str, dict[str, Any]]:
@@ -222,10 +258,11 @@ STAGE = Stage(
     run=run,
     seeds=lambda config: {"train": config.seed},
     places=("device",),
-    later={"precision": "full"},
+    later={"precision": "full", "samples": 10, "coverage": 100},
     sources=(
         "gsx.stages.train",
         "gsx.stages.kernels.folding",
+        "gsx.stages.kernels.saint",
         "gsx.stages.kernels.wl",
         "gsx.stages.learners.coral",
         "gsx.stages.learners.dann",
@@ -239,11 +276,14 @@ STAGE = Stage(
         "gsx.stages.learning.fit",
         "gsx.stages.learning.lesson",
         "gsx.stages.learning.metrics",
+        "gsx.stages.learning.nodes",
         "gsx.stages.learning.scoring",
         "gsx.stages.nets.backbones",
         "gsx.stages.nets.descent",
         "gsx.stages.nets.device",
+        "gsx.stages.nets.gcn",
         "gsx.stages.nets.gin",
         "gsx.stages.nets.labels",
+        "gsx.stages.nets.networks",
     ),
 )

@@ -58,8 +58,10 @@ class Corpus(Sequence["Data"]):
         return int(self._starts[-1])
 
     def __repr__(self) -> str:
-        splits = ", ".join(f"{name} {count}" for name, count in self.splits.items())
-        return f"Corpus({self.info.name} {self.key[:12]}: {splits})"
+        counts = self.nodes or self.splits
+        splits = ", ".join(f"{name} {count}" for name, count in counts.items())
+        what = "nodes, " if self.nodes else ""
+        return f"Corpus({self.info.name} {self.key[:12]}: {what}{splits})"
 
     @property
     def key(self) -> str:
@@ -70,6 +72,14 @@ class Corpus(Sequence["Data"]):
     def splits(self) -> Mapping[str, int]:
         """Graphs per split."""
         return dict(sorted(self.artifact.manifest.counts.items(), key=lambda kv: _order(kv[0])))
+
+    @property
+    def nodes(self) -> Mapping[str, int]:
+        """Labelled nodes per split, of a corpus that labels nodes; empty where it labels graphs."""
+        counts: dict[str, int] = {}
+        for group in self.artifact.manifest.summary.get("node_groups", ()):
+            counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
+        return counts
 
     @property
     def environments(self) -> list[dict[str, Any]]:
@@ -155,13 +165,18 @@ class Corpus(Sequence["Data"]):
         split: str | Sequence[str] | None = None,
         env: int | Sequence[int] | None = None,
         columns: Sequence[str] = (),
+        dense: bool = False,
     ) -> CorpusDataset:
-        """Return graphs as an object usable wherever a PyG ``InMemoryDataset`` is."""
-        from gsx.pyg import CorpusDataset, columns_of
+        """Return graphs as an object usable wherever a PyG ``InMemoryDataset`` is.
+
+        Sparse features stay sparse, in ``torch.sparse_csr`` tensors, unless ``dense`` is asked for.
+        """
+        from gsx.pyg import CorpusDataset, columns_of, densified
 
         self.check_columns(columns)
         names = columns_of(self.info, columns)
-        return CorpusDataset(self.table(split=split, env=env, columns=names), self.info)
+        table = self.table(split=split, env=env, columns=names)
+        return CorpusDataset(densified(table, self.info) if dense else table, self.info)
 
     def hot(self, *, build: bool) -> GraphTable | None:
         """Return the hot cache of the whole corpus; ``build`` makes it if it is not there."""

@@ -14,7 +14,7 @@ from gsx.columns import SPLITS, CorpusInfo
 from gsx.content import check_content
 from gsx.storage.digest import readable_json
 from gsx.storage.draft import Draft
-from gsx.storage.facts import merge_groups, merge_oddities, shard_facts
+from gsx.storage.facts import merge_groups, merge_node_groups, merge_oddities, shard_facts
 from gsx.storage.parquet import write_parquet
 from gsx.storage.publish import Outcome
 from gsx.storage.zarr3 import write_zarr
@@ -135,7 +135,10 @@ def finish_corpus(
     ``more`` goes into the summary of the manifest.
     """
     groups = merge_groups(facts)
-    environments = environment_rows(info, groups)
+    nodes: dict[str, Any] = {}
+    if info.level == "node":
+        nodes = {"node_groups": merge_node_groups(facts)}
+    environments = environment_rows(info, nodes.get("node_groups", groups))
     draft.write_bytes(INFO, readable_json(info))
     draft.write_bytes(ENV_TABLE, readable_json(environments))
     counts: dict[str, int] = {}
@@ -149,32 +152,39 @@ def finish_corpus(
             "environments": environments,
             "groups": groups,
             "oddities": merge_oddities(facts),
+            **nodes,
             **(more or {}),
         },
     )
 
 
 def environment_rows(info: CorpusInfo, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row per environment: what it means and what its training graphs look like."""
+    """Return one row per environment: what it means and what its training items look like.
+
+    Items are graphs, or nodes where nodes have labels; nodes have a count and labels alone.
+    """
     train = {group["env_id"]: group for group in groups if group["split"] == "train"}
     fields = ("count", "min_nodes", "max_nodes", "nodes", "edges", "labels", "sizes")
     return [
         {
             **msgspec.to_builtins(environment),
-            **{field: train[environment.id][field] for field in fields if environment.id in train},
+            **{
+                field: train[environment.id][field]
+                for field in fields
+                if environment.id in train and field in train[environment.id]
+            },
         }
         for environment in info.environments
     ]
 
 
 def _warnings(info: CorpusInfo, environments: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    if info.level == "node":
-        return
+    items = f"training {info.level}s"
     for row in environments:
         if "count" not in row:
-            yield f"environment {row['id']} ({row['name']}) has no training graphs"
+            yield f"environment {row['id']} ({row['name']}) has no {items}"
         elif info.task in ("classification", "binary") and sum(map(bool, row["labels"])) == 1:
             yield (
-                f"environment {row['id']} ({row['name']}) has training graphs of one class only; "
+                f"environment {row['id']} ({row['name']}) has {items} of one class only; "
                 "methods that compare labels inside an environment cannot learn from it"
             )

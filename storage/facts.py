@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gsx.columns import CorpusInfo
+from gsx.columns import SPLITS, CorpusInfo
 from gsx.ragged import Array, Ints
 from gsx.table import GraphTable
 
@@ -26,7 +26,28 @@ def shard_facts(table: GraphTable, info: CorpusInfo) -> dict[str, Any]:
     for code, env_id in sorted(set(zip(split.tolist(), env.tolist(), strict=True))):
         members = np.flatnonzero((split == code) & (env == env_id))
         groups.append({"split": words[code], "env_id": env_id, **_sizes(table, info, members)})
-    return {"groups": groups, "oddities": _oddities(table)}
+    found = {"groups": groups, "oddities": _oddities(table)}
+    return found if info.level == "graph" else {**found, "node_groups": _nodes(table, info)}
+
+
+def _nodes(table: GraphTable, info: CorpusInfo) -> list[dict[str, Any]]:
+    """Return counts and labels of labelled nodes by their split and environment."""
+    split, env = table.dense("node", "node_split"), table.dense("node", "node_env_id")
+    label = table.dense("node", "node_label")
+    classes = len(info.outputs) if info.task == "classification" else 2
+    words = info.column("node_split").vocabulary
+    groups = []
+    for code, env_id in np.unique(np.stack([split, env]), axis=1).T.tolist():
+        labels = label[(split == code) & (env == env_id)]
+        groups.append(
+            {
+                "split": words[code],
+                "env_id": env_id,
+                "count": len(labels),
+                "labels": np.bincount(labels[labels >= 0], minlength=classes).tolist(),
+            }
+        )
+    return groups
 
 
 def _sizes(table: GraphTable, info: CorpusInfo, members: Ints) -> dict[str, Any]:
@@ -74,6 +95,21 @@ def merge_groups(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         old = merged.get(name)
         merged[name] = dict(group) if old is None else _add(old, group)
     return list(merged.values())
+
+
+def merge_node_groups(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add up the groups of nodes of many shards, by split and environment."""
+    merged: dict[tuple[str, int], dict[str, Any]] = {}
+    for group in (group for part in parts for group in part["node_groups"]):
+        name = (group["split"], group["env_id"])
+        old = merged.setdefault(name, {**group, "count": 0, "labels": [0] * len(group["labels"])})
+        old["count"] += group["count"]
+        old["labels"] = [a + b for a, b in zip(old["labels"], group["labels"], strict=True)]
+    return sorted(merged.values(), key=lambda group: (_order(group["split"]), group["env_id"]))
+
+
+def _order(split: str) -> int:
+    return SPLITS.index(split)
 
 
 def _add(left: dict[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def pages_table() -> GraphTable:
             "node_y": np.array([[1, 0], [0, 1], [np.nan, np.nan], [0.25, 0.75]], np.float32),
             "node_label": np.array([0, 1, -1, -1], np.int32),
             "node_env_id": np.array([0, 1, -1, 0], np.int32),
+            "node_domain_id": np.array([0, 1, 1, -1], np.int32),
             "node_split": np.array([0, 1, 3, 4], np.int8),
         },
         edge={

@@ -156,6 +156,7 @@ def tables(
     else:
         node |= _labels(values, task, nodes, outputs, prefix="node_")
         node["node_env_id"] = values.ints("int32", -1, 1, nodes)
+        node["node_domain_id"] = values.ints("int32", -1, 9, nodes)
         node["node_split"] = values.ints("int8", 0, len(SPLITS) - 1, nodes)
     if extras:
         graph["smiles"] = values.texts(graphs)

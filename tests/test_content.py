@@ -65,7 +65,7 @@ def node_level():
             column
             for column in corpus_columns(outputs=2, num_features=1, level="node")
             if column.name.startswith(
-                ("graph_id", "node_y", "node_label", "node_env", "node_split")
+                ("graph_id", "split", "node_y", "node_label", "node_env", "node_split")
             )
             or column.name in ("edge_src", "edge_dst")
         ),
@@ -74,7 +74,7 @@ def node_level():
     table = GraphTable(
         node_ptr=np.array([0, 2, 4]),
         edge_ptr=np.array([0, 0, 0]),
-        graph={"graph_id": np.array([5, 6])},
+        graph={"graph_id": np.array([5, 6]), "split": np.array([5, 5], dtype=np.int8)},
         node={
             "node_y": floats([1, 0], [0, 1], [0.5, 0.5], [NAN, NAN]),
             "node_label": ints(0, 1, -1, -1),
@@ -258,6 +258,15 @@ def test_features_must_have_words_where_a_column_has_words_at_all(features, text
 def test_labelled_nodes_are_accepted():
     table, info = node_level()
     assert check_content(table, info) is table
+
+
+def test_graphs_of_labelled_nodes_have_no_split_of_their_own():
+    table, info = node_level()
+    table = table.with_columns(graph={"split": np.array([5, 0], dtype=np.int8)})
+    assert refused(table, info) == (
+        "graph 6: where nodes have labels, splits are those of nodes (`node_split`), and every "
+        "graph belongs to the split `all`"
+    )
 
 
 @pytest.mark.parametrize(

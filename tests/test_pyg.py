@@ -87,6 +87,7 @@ def nodes_example():
             "node_y": np.array([[1, 0], [0, 1], [0, 1]], dtype=np.float32),
             "node_label": np.array([0, 1, 1], dtype=np.int32),
             "node_env_id": np.array([0, 1, -1], dtype=np.int32),
+            "node_domain_id": np.array([0, 1, 2], dtype=np.int32),
             "node_split": np.array([0, 3, 4], dtype=np.int8),
         },
         edge={"edge_src": np.zeros(0, np.int32), "edge_dst": np.zeros(0, np.int32)},

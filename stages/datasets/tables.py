@@ -6,13 +6,14 @@ import csv
 import gzip
 import io
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from gsx.errors import StageError, nearest
-from gsx.ragged import Array
+from gsx.ragged import Array, Ints
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 """Words for a value that is not known, in lower case."""
@@ -56,13 +57,33 @@ class Table:
         return found
 
 
-def read_table(path: Path, name: str, what: str = "a table with a header") -> Table:
-    """Read a table; ``name`` stands for it in errors and ``what`` says what it should be."""
+def read_bytes(path: Path, name: str) -> bytes:
+    """Return the bytes of a text file, unpacked where its name ends in ``.gz``."""
     try:
         data = path.read_bytes()
-        text = (gzip.decompress(data) if name.endswith(".gz") else data).decode("utf-8-sig")
+        data = gzip.decompress(data) if name.endswith(".gz") else data
+        data.decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise StageError(f"{name} cannot be read: {error}") from error
+    return data
+
+
+def whole_numbers(cells: Sequence[str], name: str, column: str) -> Ints:
+    """Return the whole numbers of a column ``[n]``; ``name`` stands for its file in errors."""
+    try:
+        return np.array(cells, dtype=str).astype(np.int64)
+    except (ValueError, OverflowError):
+        for row, cell in enumerate(cells):
+            if not cell.strip().lstrip("-").isdigit() or len(cell) > 18:
+                raise StageError(
+                    f"{name}, row {row}: {column} is `{cell}`; expected a whole number."
+                ) from None
+        raise
+
+
+def read_table(path: Path, name: str, what: str = "a table with a header") -> Table:
+    """Read a table; ``name`` stands for it in errors and ``what`` says what it should be."""
+    text = read_bytes(path, name).decode("utf-8-sig")
     sign = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
     try:
         lines = [row for row in csv.reader(io.StringIO(text), delimiter=sign, strict=True) if row]

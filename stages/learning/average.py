@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from gsx.stages.nets.backbones import Backbone
+from gsx.stages.nets.networks import Network, empty
 
 
 class Average:
     """A running mean of weights, and of what norms remember."""
 
-    def __init__(self, net: Backbone, decay: float) -> None:
-        self.net = Backbone(net.shape, 0.0, torch.Generator()).to(next(net.parameters()).device)
+    def __init__(self, net: Network, decay: float) -> None:
+        self.net = empty(net.shape).to(next(net.parameters()).device)
         self.net.load_state_dict(net.state_dict())
         self.decay, self.steps = decay, 0
 
     @torch.no_grad()
-    def update(self, net: Backbone) -> None:
+    def update(self, net: Network) -> None:
         """Move a little towards the weights of ``net``; more at the start."""
         self.steps += 1
         decay = min(self.decay, self.steps / (self.steps + 9))

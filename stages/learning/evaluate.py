@@ -10,14 +10,17 @@ import msgspec
 import numpy as np
 import torch
 
-from gsx.columns import SPLITS
+from gsx.columns import SPLITS, CorpusInfo
 from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array
 from gsx.stages.learning.intervals import bootstrap, t_interval
 from gsx.stages.learning.lesson import check_corpus, read_split, shape_of
 from gsx.stages.learning.metrics import DIGITS, score, why_undefined
+from gsx.stages.learning.nodes import layout, node_logits, node_shape, read_graphs
 from gsx.stages.learning.scoring import laid_out, logits_of
 from gsx.stages.nets.backbones import Backbone, BackboneShape
+from gsx.stages.nets.gcn import GCN
+from gsx.stages.nets.networks import Network, empty
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
@@ -34,7 +37,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     shape: BackboneShape
 
 
-def load(model: Artifact, weights: str, device: torch.device) -> tuple[Description, Backbone]:
+def load(model: Artifact, weights: str, device: torch.device) -> tuple[Description, Network]:
     """Build the network of an artifact and give it the weights of one of its files."""
     from safetensors import SafetensorError
     from safetensors.numpy import load as read
@@ -45,7 +48,7 @@ def load(model: Artifact, weights: str, device: torch.device) -> tuple[Descripti
     try:
         data = model.place.read_bytes("model.json", limit=LARGEST_FILE)
         description = msgspec.json.decode(data, type=Description)
-        net = Backbone(description.shape, 0.0, torch.Generator())
+        net = empty(description.shape)
         found = read(model.place.read_bytes(weights, limit=LARGEST_FILE))
         net.load_state_dict({name: torch.from_numpy(value) for name, value in found.items()})
     except (msgspec.MsgspecError, SafetensorError, RuntimeError) as error:
@@ -62,15 +65,22 @@ def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device
     A split on which the metric means nothing says why, and has no score.
     """
     info = corpus.info
-    check_corpus(info)
     description, net = load(model, weights, device)
+    check_corpus(info, description.shape.backbone)
     check_fits(description, corpus)
+    if isinstance(net, GCN):
+        return _require_score(info, evaluate_nodes(net, corpus, device))
+    return _require_score(info, _evaluate_graphs(net, corpus, device))
+
+
+def _evaluate_graphs(net: Backbone, corpus: Corpus, device: torch.device) -> dict[str, Any]:
+    info = corpus.info
     names = {environment.id: environment.name for environment in info.environments}
     splits, environments, sizes = {}, [], []
     for split in sorted(corpus.splits, key=SPLITS.index):
         table = read_split(corpus, split)
         y = table.dense("graph", "y")
-        logits = logits_of(net, list(laid_out(table, description.shape, device)))
+        logits = logits_of(net, list(laid_out(table, net.shape, device)))
 
         def part(chosen: Array, logits: Array = logits, y: Array = y) -> dict[str, Any]:
             found = score(info.metric, info.task, logits[chosen], y[chosen])
@@ -91,15 +101,56 @@ def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device
             | part((table.num_nodes >= low) & (table.num_nodes <= high))
             for low, high in buckets(table)
         ]
-    if all(row["undefined"] for row in splits.values()):
-        told = "; ".join(f"`{split}`: {row['undefined']}" for split, row in splits.items())
-        raise StageError(f"{info.metric} is undefined on every split of {info.name} ({told}).")
     return {
         "metric": info.metric,
         "splits": splits,
         "environments": environments,
         "sizes": sizes,
     }
+
+
+def evaluate_nodes(net: GCN, corpus: Corpus, device: torch.device) -> dict[str, Any]:
+    """Return the scores of a model of nodes on the source graphs of a corpus; nodes have no size.
+
+    The whole graph is read at once.
+    """
+    info = corpus.info
+    names = {environment.id: environment.name for environment in info.environments}
+    graphs = read_graphs(corpus, ("source",))
+    logits = node_logits(net, layout(graphs, np.arange(graphs.links.nodes), device))
+    splits, environments = {}, []
+    for code, split in enumerate(SPLITS[:-1]):
+        inside = graphs.split == code
+        if not inside.any():
+            continue
+        y = graphs.y[inside]
+        splits[split] = {
+            "nodes": int(inside.sum()),
+            "score": score(info.metric, info.task, logits[inside], y),
+            "interval": bootstrap(info.metric, info.task, logits[inside], y, split),
+            "undefined": why_undefined(info.metric, info.task, y),
+        }
+        for id_ in np.unique(graphs.env[inside]).tolist():
+            part = inside & (graphs.env == id_)
+            environments.append(
+                {
+                    "split": split,
+                    "env_id": id_,
+                    "name": names.get(id_, "hidden"),
+                    "nodes": int(part.sum()),
+                    "score": score(info.metric, info.task, logits[part], graphs.y[part]),
+                }
+            )
+    return {"metric": info.metric, "splits": splits, "environments": environments, "sizes": []}
+
+
+def _require_score(info: CorpusInfo, found: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a corpus on which the metric means nothing at all."""
+    splits = found["splits"]
+    if all(row["undefined"] for row in splits.values()):
+        told = "; ".join(f"`{split}`: {row['undefined']}" for split, row in splits.items())
+        raise StageError(f"{info.metric} is undefined on every split of {info.name} ({told}).")
+    return found
 
 
 def over_models(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -147,7 +198,10 @@ def buckets(table: GraphTable) -> list[tuple[int, int]]:
 def check_fits(description: Description, corpus: Corpus) -> None:
     """Refuse a corpus whose graphs or labels are of another kind than those learned from."""
     learned = description.shape
-    found = shape_of(corpus.info, learned.backbone, learned.width, learned.layers)
+    if learned.backbone == "gcn":
+        found = node_shape(corpus.info, learned.width, learned.layers)
+    else:
+        found = shape_of(corpus.info, learned.backbone, learned.width, learned.layers)
     differ = [
         f"{name.replace('_', ' ')}: {_short(getattr(learned, name))} learned, "
         f"{_short(getattr(found, name))} in the corpus"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +26,15 @@ from gsx.stages.learners.vrex import VREx
 from gsx.stages.learning import checkpoint
 from gsx.stages.learning.average import Average
 from gsx.stages.learning.metrics import better
+from gsx.stages.learning.nodes import NodeJudge, NodeLesson, NodeSampler
 from gsx.stages.learning.scoring import DivergedError, Scorer, foldable
-from gsx.stages.nets.backbones import Backbone, BackboneShape, GraphBatch, batch_of
+from gsx.stages.nets.backbones import BackboneShape, GraphBatch, batch_of
 from gsx.stages.nets.descent import epoch_batches, torch_stream
 from gsx.stages.nets.device import computing
+from gsx.stages.nets.gcn import NodeBatch
 from gsx.stages.nets.gin import initialize
 from gsx.stages.nets.labels import row_loss
+from gsx.stages.nets.networks import Network, fresh
 from gsx.storage.draft import Draft
 from gsx.table import GraphTable
 
@@ -94,7 +98,7 @@ def learner_of(config: TrainConfig, envs: int, device: torch.device) -> nn.Modul
 def fit(
     config: TrainConfig,
     shape: BackboneShape,
-    lesson: Lesson,
+    lesson: Lesson | NodeLesson,
     device: torch.device,
     draft: Draft,
     progress: Callable[[int], None],
@@ -103,7 +107,7 @@ def fit(
 
     What an earlier run left in ``draft`` is taken up.
     """
-    net = Backbone.fresh(
+    net = fresh(
         shape,
         config.dropout,
         torch_stream(config.seed, "train", "weights"),
@@ -113,13 +117,7 @@ def fit(
     ).to(device)
     learner = learner_of(config, lesson.num_envs, device)
     averaged = Average(net, config.average) if config.average else None
-    train = lesson.train
-    if foldable(shape, config.dropout):
-        train = with_colors(train, shape.layers)
-    scorers = {
-        split: Scorer(table, shape, metric=lesson.metric, task=lesson.task, device=device)
-        for split, table in lesson.held_out.items()
-    }
+    train, judge = _course(config, shape, lesson, device)
     steps = Steps(config, net, learner, train, lesson, device, averaged)
     fitted = Fitted()
     for epoch in range(checkpoint.restore(draft, steps, fitted, config.epochs), config.epochs):
@@ -127,7 +125,7 @@ def fit(
         judged = net if averaged is None else averaged.net
         try:
             loss = steps.epoch(epoch)
-            scores = {split: scorer.score(judged, epoch) for split, scorer in scorers.items()}
+            scores = judge(judged, epoch)
             _require_numbers(net, epoch)
         except DivergedError as error:
             kept = checkpoint.place(draft, epoch)
@@ -140,6 +138,31 @@ def fit(
         progress(epoch + 1)
     checkpoint.forget(draft, config.epochs)
     return fitted
+
+
+def _course(
+    config: TrainConfig, shape: BackboneShape, lesson: Lesson | NodeLesson, device: torch.device
+) -> tuple[GraphTable | NodeSampler, Callable[[Any, int], dict[str, float]]]:
+    """Return what batches are drawn from, and what scores a network after an epoch."""
+    if isinstance(lesson, NodeLesson):
+        sampler = NodeSampler(
+            lesson,
+            walks=config.batch_size,
+            length=shape.layers,
+            steps=config.samples,
+            coverage=config.coverage,
+            seed=config.seed,
+            device=device,
+        )
+        return sampler, NodeJudge(lesson, device).scores
+    train = lesson.train
+    if foldable(shape, config.dropout):
+        train = with_colors(train, shape.layers)
+    scorers = {
+        split: Scorer(table, shape, metric=lesson.metric, task=lesson.task, device=device)
+        for split, table in lesson.held_out.items()
+    }
+    return train, lambda net, epoch: {k: each.score(net, epoch) for k, each in scorers.items()}
 
 
 def _require_numbers(net: nn.Module, epoch: int) -> None:
@@ -169,23 +192,28 @@ class Steps:
     def __init__(
         self,
         config: TrainConfig,
-        net: Backbone,
+        net: Network,
         learner: nn.Module,
-        train: GraphTable,
-        lesson: Lesson,
+        train: GraphTable | NodeSampler,
+        lesson: Lesson | NodeLesson,
         device: torch.device,
         averaged: Average | None,
     ) -> None:
         self.config, self.net, self.learner, self.averaged = config, net, learner, averaged
         self.train, self.lesson, self.device = train, lesson, device
-        self.y = torch.from_numpy(np.array(train.dense("graph", "y"))).to(device)
-        self.labels = None if lesson.task == "classification" else label_counts(self.y)
+        self.labels: Tensor | None
+        if isinstance(train, NodeSampler):
+            self.y = torch.from_numpy(train.y).to(device)
+            self.labels, self.steps = torch.from_numpy(train.weight).to(device), train.steps
+        else:
+            self.y = torch.from_numpy(np.array(train.dense("graph", "y"))).to(device)
+            self.labels = None if lesson.task == "classification" else label_counts(self.y)
+            self.steps = max(len(train) // config.batch_size, 1)
         self.env = torch.from_numpy(lesson.env).to(device)
         self.share = None
         if config.env_balanced:
             each = 1 / np.bincount(lesson.env)[lesson.env]
             self.share = each / each.sum()
-        self.steps = max(len(train) // config.batch_size, 1)
         self.optimizer = torch.optim.Adam(
             [*net.parameters(), *learner.parameters()], lr=config.learning_rate
         )
@@ -221,7 +249,7 @@ class Steps:
             total, seen = total + float(value.detach()) * len(rows), seen + len(rows)
         return round(total / seen, 6)
 
-    def _loss(self, rows: Ints, batch: GraphBatch, step: int) -> Tensor:
+    def _loss(self, rows: Ints, batch: GraphBatch | NodeBatch, step: int) -> Tensor:
         with computing(self.device, self.config.precision):
             features, logits = (values.float() for values in self.net(batch))
         chosen = torch.from_numpy(rows).to(self.device)
@@ -239,20 +267,30 @@ class Steps:
         value: Tensor = self.learner(told)
         return value
 
-    def _batches(self, epoch: int) -> Iterator[tuple[Ints, GraphBatch]]:
+    def _batches(self, epoch: int) -> Iterator[tuple[Ints, GraphBatch | NodeBatch]]:
         """Yield rows and graphs of an epoch; the next batch is laid out during a step."""
-
-        def lay_out(rows: Ints) -> tuple[Ints, GraphBatch]:
-            return rows, batch_of(self.train.take(rows), self.net.shape, self.device)
-
-        name = ("train", "epoch", epoch)
-        orders = epoch_batches(
-            len(self.train), self.config.batch_size, self.config.seed, *name, share=self.share
-        )
+        makers = self._makers(epoch)
         with ThreadPoolExecutor(max_workers=1) as worker:
-            ahead = worker.submit(lay_out, next(orders))
-            for rows in orders:
+            ahead = worker.submit(next(makers))
+            for make in makers:
                 ready = ahead
-                ahead = worker.submit(lay_out, rows)
+                ahead = worker.submit(make)
                 yield ready.result()
             yield ahead.result()
+
+    def _makers(self, epoch: int) -> Iterator[Callable[[], tuple[Ints, GraphBatch | NodeBatch]]]:
+        """Yield what makes every batch of an epoch."""
+        train = self.train
+        if isinstance(train, NodeSampler):
+            for step in range(self.steps):
+                yield partial(train.draw, epoch, step)
+            return
+
+        def lay_out(rows: Ints) -> tuple[Ints, GraphBatch]:
+            return rows, batch_of(train.take(rows), self.net.shape, self.device)
+
+        name = ("train", "epoch", epoch)
+        for rows in epoch_batches(
+            len(train), self.config.batch_size, self.config.seed, *name, share=self.share
+        ):
+            yield partial(lay_out, rows)

@@ -18,11 +18,19 @@ from gsx.table import GraphTable
 HELD_OUT = ("id_val", "id_test", "ood_val", "ood_test")
 
 
-def check_corpus(info: CorpusInfo) -> None:
-    """Refuse a corpus that backbones cannot read."""
-    if info.level != "graph":
-        raise StageError(f"{info.name} labels nodes; backbones are for labelled graphs so far.")
-    if info.sparse:
+def check_corpus(info: CorpusInfo, backbone: str) -> None:
+    """Refuse a corpus that a backbone cannot read."""
+    if info.level == "node" and backbone != "gcn":
+        raise StageError(
+            f"{info.name} labels nodes, and `{backbone}` tells labels of graphs. Use the backbone "
+            "`gcn`."
+        )
+    if info.level == "graph" and backbone == "gcn":
+        raise StageError(
+            f"{info.name} labels graphs, and `gcn` tells labels of nodes. Use the backbone `gin` "
+            "or `vgin`."
+        )
+    if info.level == "graph" and info.sparse:
         raise StageError(f"{info.name} has sparse node features, which backbones do not read yet.")
 
 
@@ -74,25 +82,29 @@ def read_held_out(corpus: Corpus) -> dict[str, GraphTable]:
     return found
 
 
-def check_metric(info: CorpusInfo, split: str, y: Array) -> None:
+def check_metric(info: CorpusInfo, split: str, y: Array, items: str = "graphs") -> None:
     """Refuse a split on which the metric means nothing."""
     reason = why_undefined(info.metric, info.task, y)
     if reason is not None:
         raise StageError(
-            f"{info.metric} is undefined on `{split}` of {info.name} ({len(y)} graphs): {reason}. "
-            "Prepare more graphs, or leave the split out."
+            f"{info.metric} is undefined on `{split}` of {info.name} ({len(y)} {items}): {reason}. "
+            f"Prepare more {items}, or leave the split out."
         )
 
 
 def environments(table: GraphTable, learner: str) -> tuple[Ints, int]:
     """Return environments numbered from 0 without a gap, and how many there are."""
-    env = table.dense("graph", "env_id")
+    return number_environments(table.dense("graph", "env_id"), learner, "graphs")
+
+
+def number_environments(env: Ints, learner: str, items: str) -> tuple[Ints, int]:
+    """Return environments numbered from 0 without a gap, and how many there are."""
     known, numbered = np.unique(env, return_inverse=True)
     if learner != "erm" and (known[0] < 0 or len(known) < 2):
         raise StageError(
-            f"`{learner}` compares environments, but the training graphs have "
+            f"`{learner}` compares environments, but the training {items} have "
             f"{(known >= 0).sum()} known one(s)"
-            + (f" and {(env < 0).sum()} graphs of none" if known[0] < 0 else "")
+            + (f" and {(env < 0).sum()} {items} of none" if known[0] < 0 else "")
             + ". Use the learner `erm`, or a corpus with environments."
         )
     return numbered.astype(np.int64), len(known)

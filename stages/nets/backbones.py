@@ -31,7 +31,7 @@ MOMENTUM = 0.1
 class BackboneShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that must be known to build a network again."""
 
-    backbone: Literal["gin", "vgin"]
+    backbone: Literal["gin", "vgin", "gcn"]
     features: int
     """Values per node."""
     words: tuple[int, ...] = ()
@@ -126,6 +126,12 @@ def _pair(
     matrix = csr_matrix((values.astype(np.float32), columns, ptr), shape=size)
     forward = _sparse(matrix)
     return Pair(forward, forward if symmetric else _sparse(matrix.T.tocsr()))
+
+
+def pair_of(matrix: csr_matrix, device: torch.device) -> Pair:
+    """Return a sparse matrix and its transpose where a network computes."""
+    matrix = matrix.astype(np.float32)
+    return _to(Pair(_sparse(matrix), _sparse(matrix.T.tocsr())), device)
 
 
 def _sparse(matrix: csr_matrix) -> Tensor:

@@ -1,0 +1,247 @@
+"""Feature extrapolation: which features vary between environments, and samples that go further.
+
+A feature that varies inside a label and hardly inside an environment is not what makes the label.
+Such features of a sample are moved away from a partner of the same label and another environment,
+``(1 + λ) x1 - λ x2``, and wrapped into the domain of the feature. All others keep their bits.
+Features are dense rows or CSR; what is sparse stays sparse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+
+from gsx.errors import StageError
+from gsx.ragged import Array, Ints
+
+Floats = npt.NDArray[np.float64]
+Features: TypeAlias = Array | csr_matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Count, mean and summed squares about it, per group ``g`` and feature."""
+
+    count: Floats
+    """``[G]``."""
+    mean: Floats
+    """``[G, F]``."""
+    squares: Floats
+    """``[G, F]``."""
+
+    def within(self) -> Floats:
+        """Return the variance inside groups ``[F]``, the mean over all rows."""
+        total = max(float(self.count.sum()), 1.0)
+        found: Floats = self.squares.sum(axis=0) / total
+        return found
+
+
+def moments(parts: Iterable[tuple[Features, Ints]], groups: int, width: int) -> Moments:
+    """Return the moments of features ``[n, F]`` by group ``[n]``, in one pass over parts.
+
+    Rows of a negative group are left out. Squares are summed about the mean of each part, and parts
+    are merged as Chan et al. do: no difference of large sums is taken.
+    """
+    total = Moments(np.zeros(groups), np.zeros((groups, width)), np.zeros((groups, width)))
+    for features, group in parts:
+        known = group >= 0
+        total = _merge(total, _moments(features[known], group[known], groups))
+    return total
+
+
+def _moments(features: Features, group: Ints, groups: int) -> Moments:
+    rows = len(group)
+    count = np.bincount(group, minlength=groups).astype(np.float64)
+    member = csr_matrix(
+        (np.ones(rows), group, np.arange(rows + 1)), shape=(rows, groups)
+    ).T.tocsr()  # fmt: skip
+    each = np.maximum(count, 1)[:, None]
+    if not isinstance(features, csr_matrix):
+        values = np.asarray(features, dtype=np.float64)
+        mean = member @ values / each
+        return Moments(count, mean, member @ (values - mean[group]) ** 2)
+    values = features.astype(np.float64)
+    mean = np.asarray((member @ values).todense()) / each
+    owner = np.repeat(group, np.diff(values.indptr))
+    apart = values.copy()
+    apart.data = (values.data - mean[owner, values.indices]) ** 2
+    there = values.copy()
+    there.data = np.ones(len(values.data))
+    zeros = count[:, None] - np.asarray((member @ there).todense())
+    return Moments(count, mean, np.asarray((member @ apart).todense()) + zeros * mean**2)
+
+
+def _merge(left: Moments, right: Moments) -> Moments:
+    count = left.count + right.count
+    share = (right.count / np.maximum(count, 1))[:, None]
+    step = right.mean - left.mean
+    return Moments(
+        count,
+        left.mean + step * share,
+        left.squares + right.squares + step**2 * left.count[:, None] * share,
+    )
+
+
+def variance_scores(by_label: Moments, by_env: Moments, k1: float, k2: float) -> Floats:
+    """Return how much each feature varies inside labels beyond what it does inside environments."""
+    return k1 * by_label.within() - k2 * by_env.within()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domains:
+    """What values each feature may have."""
+
+    low: Floats
+    high: Floats
+    step: Floats
+    """``[F]`` distance of neighboring values; 0 where every number between low and high is one."""
+
+    def contain(self, values: Array) -> npt.NDArray[np.bool_]:
+        """Say of rows ``[n, F]`` which values are in their domains."""
+        inside = (values >= self.low) & (values <= self.high)
+        turns = (values - self.low) / np.where(self.step > 0, self.step, 1)
+        return np.asarray(inside & ((self.step == 0) | (turns == np.round(turns))))
+
+
+def infer_domains(features: Features) -> Domains:
+    """Return the domains of training features ``[n, F]``: their range, and its grid.
+
+    Whole numbers stay whole numbers, and a feature of two values has these two. Zero is a value of
+    every feature that is stored sparse.
+    """
+    if not features.shape[0]:
+        raise StageError("no rows to take the domains of features from.")
+    if isinstance(features, csr_matrix):
+        low, high = (
+            np.asarray(ends.todense(), dtype=np.float64).ravel()
+            for ends in (features.min(axis=0), features.max(axis=0))
+        )
+        low, high = np.minimum(low, 0), np.maximum(high, 0)
+        zero_between = (low < 0) & (high > 0)
+        column, values = features.indices, features.data.astype(np.float64)
+    else:
+        low, high = (np.asarray(f(axis=0), dtype=np.float64) for f in (features.min, features.max))
+        column = np.tile(np.arange(features.shape[1]), len(features))
+        values = features.astype(np.float64).ravel()
+        zero_between = np.zeros(features.shape[1], dtype=bool)
+    between = (values != low[column]) & (values != high[column])
+    width = features.shape[1]
+    whole = np.bincount(column[values != np.round(values)], minlength=width) == 0
+    two = (np.bincount(column[between], minlength=width) == 0) & ~zero_between
+    step = np.where(two, high - low, np.where(whole, 1.0, 0.0))
+    return Domains(low, high, np.where(high > low, step, 0.0))
+
+
+def wrap(values: Array, low: Array, high: Array, step: Array) -> Floats:
+    """Return values inside their domains; those that were inside keep their bits.
+
+    On a grid a value goes to the nearest multiple of the step, then around; between two ends it
+    goes around.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    reach = high - low
+    grid = step > 0
+    unit = np.where(grid, step, 1.0)
+    turns = np.round((values - low) / unit)
+    places = np.round(reach / unit) + 1
+    on_grid = low + np.mod(turns, places) * unit
+    around = low + np.mod(values - low, np.where(reach > 0, reach, 1.0))
+    wrapped = np.where(grid, on_grid, np.where(reach > 0, around, low))
+    wrapped = np.clip(wrapped, low, high)
+    kept = (values >= low) & (values <= high) & (~grid | (on_grid == values))
+    return np.asarray(np.where(kept, values, wrapped))
+
+
+def extrapolate(
+    own: Features, partner: Features, strength: Array, mask: Array, domains: Domains
+) -> Features:
+    """Return rows ``own`` moved away from ``partner`` in the features of ``mask`` ``[F]``.
+
+    ``strength`` ``[n]`` is λ of every row; between -1 and 0 it moves towards the partner instead.
+    """
+    _check(own, partner, strength, mask, domains)
+    if isinstance(own, csr_matrix):
+        return _extrapolate_sparse(own, csr_matrix(partner), strength, mask, domains)
+    chosen = np.flatnonzero(mask)
+    found: Array = own.copy()
+    first, second = (np.asarray(rows[:, chosen], dtype=np.float64) for rows in (own, partner))
+    moved = first + strength[:, None] * (first - second)
+    found[:, chosen] = wrap(
+        moved, domains.low[chosen], domains.high[chosen], domains.step[chosen]
+    ).astype(own.dtype)
+    return found
+
+
+def _extrapolate_sparse(
+    own: csr_matrix, partner: csr_matrix, strength: Array, mask: Array, domains: Domains
+) -> csr_matrix:
+    """Move what is stored in either row; where both are zero, zero stays."""
+    outside = np.flatnonzero(mask & ((domains.low > 0) | (domains.high < 0)))
+    if len(outside):
+        raise StageError(
+            f"feature {outside[0]} is sparse, and its domain {domains.low[outside[0]]:g} to "
+            f"{domains.high[outside[0]]:g} has no zero. Give it a domain with one."
+        )
+    difference = csr_matrix(own.astype(np.float64) - partner.astype(np.float64))
+    row = np.repeat(np.arange(own.shape[0]), np.diff(difference.indptr))
+    column = difference.indices
+    kept = mask[column]
+    step = csr_matrix(
+        (strength[row[kept]] * difference.data[kept], (row[kept], column[kept])), shape=own.shape
+    )
+    moved = csr_matrix(own.astype(np.float64) + step)
+    column = moved.indices
+    wrapped = wrap(moved.data, domains.low[column], domains.high[column], domains.step[column])
+    moved.data = np.where(mask[column], wrapped, moved.data)
+    moved = moved.astype(own.dtype)
+    moved.eliminate_zeros()
+    moved.sort_indices()
+    return moved
+
+
+def _check(
+    own: Features, partner: Features, strength: Array, mask: Array, domains: Domains
+) -> None:
+    if own.shape != partner.shape or len(strength) != own.shape[0]:
+        raise StageError(
+            f"{own.shape[0]} rows of {own.shape[1]} features cannot meet {partner.shape[0]} of "
+            f"{partner.shape[1]} with {len(strength)} strengths."
+        )
+    if len(mask) != own.shape[1] or len(domains.low) != own.shape[1]:
+        raise StageError(
+            f"the mask is for {len(mask)} features and the domains for {len(domains.low)}; rows "
+            f"have {own.shape[1]}. Use the mask of this corpus."
+        )
+
+
+def partners(label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
+    """Return, per row, a random row of the same label and another environment; -1 without any.
+
+    Rows of no label or no environment have no partner and are none.
+    """
+    known = np.flatnonzero((label >= 0) & (env >= 0))
+    order = known[np.lexsort((env[known], label[known]))]
+    found = np.full(len(label), -1, dtype=np.int64)
+    if not len(order):
+        return found
+    group = label[order] * (int(env.max()) + 1) + env[order]
+    first, last = _runs(label[order])
+    own_first, own_last = _runs(group)
+    others = (last - first) - (own_last - own_first)
+    turn = first + (stream.random(len(order)) * others).astype(np.int64)
+    turn += np.where(turn >= own_first, own_last - own_first, 0)
+    found[order] = np.where(others > 0, order[np.minimum(turn, len(order) - 1)], -1)
+    return found
+
+
+def _runs(values: Ints) -> tuple[Ints, Ints]:
+    """Return where the run of equal neighbors of every value starts and ends."""
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    ends = np.append(starts[1:], len(values))
+    size = ends - starts
+    return np.repeat(starts, size), np.repeat(ends, size)
