@@ -1,12 +1,14 @@
 """Datasets that label nodes: counts, graphs, splits, and files that are not what they should be."""
 
+import contextlib
 import gzip
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsx.columns import SPLITS
@@ -333,3 +335,50 @@ def test_networks_that_do_not_fit_are_refused(tmp_path, changes, message):
     with pytest.raises(StageError) as error:
         read_network(tmp_path, **changes)
     assert str(error.value) == message
+
+
+@st.composite
+def damage(draw, data):
+    """Draw the bytes of a file with some changed, or with its end cut off."""
+    changed = bytearray(data)
+    for _ in range(draw(st.integers(0, 4))):
+        changed[draw(st.integers(0, len(changed) - 1))] = draw(st.integers(0, 255))
+    return bytes(changed[: draw(st.integers(0, len(changed)))]) if draw(st.booleans()) else bytes(
+        changed
+    )  # fmt: skip
+
+
+def papers_bytes():
+    stream = io.BytesIO()
+    np.savez(stream, **arrays())
+    return stream.getvalue()
+
+
+FUZZED = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@FUZZED
+@given(damage(papers_bytes()))
+def test_damaged_arrays_are_read_or_refused(tmp_path, data):
+    (tmp_path / "a.npz").write_bytes(data)
+    with contextlib.suppress(StageError):
+        citations.read_papers(tmp_path / "a.npz", "a.npz")
+
+
+@FUZZED
+@given(damage(PAGES.encode()), damage(LINKS.encode()))
+def test_damaged_pages_are_read_or_refused(tmp_path, pages, links):
+    for name, data in (("pages.txt", pages), ("links.txt", links)):
+        (tmp_path / name).write_bytes(data)
+    with contextlib.suppress(StageError):
+        webkb.read_pages(*((name, tmp_path / name) for name in ("pages.txt", "links.txt")))
+
+
+@FUZZED
+@given(damage(TARGET.encode()), damage(b'{"0": [5, 3, 5], "1": []}'), damage(b"from,to\n0,1\n"))
+def test_damaged_networks_are_read_or_refused(tmp_path, target, features, edges):
+    files = {"target.csv": target, "features.json": features, "edges.csv": edges}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    with contextlib.suppress(StageError):
+        twitch.read_network([(name, tmp_path / name) for name in files])
