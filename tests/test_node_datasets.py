@@ -19,6 +19,7 @@ from gsx.seeds import rng
 from gsx.stages.datasets import cbas, citations, twitch, webkb
 from gsx.stages.datasets.family import Order
 from gsx.stages.datasets.nodes import bags, both_ways, same_bags
+from gsx.stages.datasets.tables import whole_numbers
 from gsx.stages.kernels.houses import houses, preferential
 from gsx.stages.kernels.splits import split_counts
 from gsx.stages.prepare import PrepareConfig, family_of, raw_files, resolve
@@ -265,6 +266,13 @@ def test_pages_are_put_in_the_order_of_their_numbers(tmp_path):
     assert found.words.ptr.tolist() == [0, 2, 3]
     assert found.words.values.tolist() == [0, 1, 1]
     assert found.label.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("cell", ["²", "1_0", "+1", " 1", "١", "", "0" * 19])
+def test_what_only_looks_like_a_number_is_refused(cell):
+    with pytest.raises(StageError) as error:
+        whole_numbers(["-7", cell], "a.txt", "label")
+    assert str(error.value) == f"a.txt, row 1: label is `{cell}`; expected a whole number."
 
 
 @pytest.mark.parametrize(
