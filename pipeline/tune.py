@@ -84,6 +84,11 @@ Report = Callable[[Tried, Tried | None], None]
 
 def check_source(info: CorpusInfo, splits: Mapping[str, int]) -> None:
     """Refuse a corpus by which nothing can be chosen."""
+    if info.level == "node":
+        raise UsageError(
+            f"{info.name} labels nodes, and tuning searches over splices of labelled graphs. "
+            "`gsx train` learns from it as it is."
+        )
     if SPLIT not in splits:
         raise UsageError(
             f"tuning picks by `{SPLIT}`, which {info.name} lacks; it has {', '.join(splits)}."

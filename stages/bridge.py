@@ -126,7 +126,8 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
     info = corpus.info
     if info.level != "graph":
         raise StageError(
-            f"{info.name} labels nodes; graphs are spliced only where graphs have labels."
+            f"{info.name} labels nodes; graphs are spliced only where graphs have labels. "
+            "`gsx train` learns from it as it is."
         )
     if info.sparse:
         raise StageError(f"{info.name} has sparse node features, which bridge models do not read.")

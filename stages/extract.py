@@ -202,7 +202,10 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
     """Return training and held-out graphs; refuse a corpus nothing can be learned from."""
     info: CorpusInfo = corpus.info
     if info.level != "graph":
-        raise StageError(f"{info.name} labels nodes; extractors work on labelled graphs.")
+        raise StageError(
+            f"{info.name} labels nodes; extractors work on labelled graphs. `gsx train` learns "
+            "from it as it is."
+        )
     if info.sparse:
         raise StageError(f"{info.name} has sparse node features, which extractors do not read yet.")
     for split in ("train", "id_val"):

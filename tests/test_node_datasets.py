@@ -1,12 +1,14 @@
 """Datasets that label nodes: counts, graphs, splits, and files that are not what they should be."""
 
+import contextlib
 import gzip
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsx.columns import SPLITS
@@ -17,6 +19,7 @@ from gsx.seeds import rng
 from gsx.stages.datasets import cbas, citations, twitch, webkb
 from gsx.stages.datasets.family import Order
 from gsx.stages.datasets.nodes import bags, both_ways, same_bags
+from gsx.stages.datasets.tables import whole_numbers
 from gsx.stages.kernels.houses import houses, preferential
 from gsx.stages.kernels.splits import split_counts
 from gsx.stages.prepare import PrepareConfig, family_of, raw_files, resolve
@@ -265,6 +268,13 @@ def test_pages_are_put_in_the_order_of_their_numbers(tmp_path):
     assert found.label.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("cell", ["²", "1_0", "+1", " 1", "١", "", "0" * 19])
+def test_what_only_looks_like_a_number_is_refused(cell):
+    with pytest.raises(StageError) as error:
+        whole_numbers(["-7", cell], "a.txt", "label")
+    assert str(error.value) == f"a.txt, row 1: label is `{cell}`; expected a whole number."
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -333,3 +343,50 @@ def test_networks_that_do_not_fit_are_refused(tmp_path, changes, message):
     with pytest.raises(StageError) as error:
         read_network(tmp_path, **changes)
     assert str(error.value) == message
+
+
+@st.composite
+def damage(draw, data):
+    """Draw the bytes of a file with some changed, or with its end cut off."""
+    changed = bytearray(data)
+    for _ in range(draw(st.integers(0, 4))):
+        changed[draw(st.integers(0, len(changed) - 1))] = draw(st.integers(0, 255))
+    return bytes(changed[: draw(st.integers(0, len(changed)))]) if draw(st.booleans()) else bytes(
+        changed
+    )  # fmt: skip
+
+
+def papers_bytes():
+    stream = io.BytesIO()
+    np.savez(stream, **arrays())
+    return stream.getvalue()
+
+
+FUZZED = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@FUZZED
+@given(damage(papers_bytes()))
+def test_damaged_arrays_are_read_or_refused(tmp_path, data):
+    (tmp_path / "a.npz").write_bytes(data)
+    with contextlib.suppress(StageError):
+        citations.read_papers(tmp_path / "a.npz", "a.npz")
+
+
+@FUZZED
+@given(damage(PAGES.encode()), damage(LINKS.encode()))
+def test_damaged_pages_are_read_or_refused(tmp_path, pages, links):
+    for name, data in (("pages.txt", pages), ("links.txt", links)):
+        (tmp_path / name).write_bytes(data)
+    with contextlib.suppress(StageError):
+        webkb.read_pages(*((name, tmp_path / name) for name in ("pages.txt", "links.txt")))
+
+
+@FUZZED
+@given(damage(TARGET.encode()), damage(b'{"0": [5, 3, 5], "1": []}'), damage(b"from,to\n0,1\n"))
+def test_damaged_networks_are_read_or_refused(tmp_path, target, features, edges):
+    files = {"target.csv": target, "features.json": features, "edges.csv": edges}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    with contextlib.suppress(StageError):
+        twitch.read_network([(name, tmp_path / name) for name in files])

@@ -265,19 +265,20 @@ def test_the_command_line_takes_gcn_for_nodes_and_evaluates(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        (("pretrain", "extract"), "cbas-color labels nodes; extractors work on labelled graphs."),
-        (
-            ("pretrain", "bridge"),
-            "cbas-color labels nodes; graphs are spliced only where graphs have labels.",
-        ),
-        (("generate",), "cbas-color labels nodes"),
+        (("pretrain", "extract"), 4, "cbas-color labels nodes; extractors work on labelled graphs. "
+         "`gsx train` learns from it as it is."),
+        (("pretrain", "bridge"), 4, "cbas-color labels nodes; graphs are spliced only where graphs "
+         "have labels. `gsx train` learns from it as it is."),
+        (("generate",), 4, "cbas-color labels nodes; splicing needs a corpus of labelled graphs."),
+        (("tune",), 2, "cbas-color labels nodes, and tuning searches over splices of labelled "
+         "graphs. `gsx train` learns from it as it is."),
     ],
-)
-def test_what_splices_refuses_labelled_nodes(tmp_path, words, message):
+)  # fmt: skip
+def test_what_splices_refuses_labelled_nodes(tmp_path, words, code, message):
     store = ("--store", tmp_path / "store")
     key = json.loads(command("prepare", "cbas-color", "--json", *store).out)["key"]
     said = command(*words, key, *store)
-    assert said.code == 4
+    assert said.code == code
     assert message in said.err

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from gsx.ragged import Ints, Ragged, pointers, ranges, rows_of
 from gsx.stages.kernels.edges import global_edges as global_edges
@@ -66,6 +64,10 @@ def components(table: GraphTable, keep: Bools | None = None) -> Ints:
 
     With ``keep``, only edges between kept nodes connect.
     """
+    # Not needed to make or describe a corpus, which works without scipy.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     src, dst = global_edges(table)
     if keep is not None:
         inside = keep[src] & keep[dst]
