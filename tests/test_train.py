@@ -74,7 +74,7 @@ def test_an_artifact_holds_weights_by_every_rule_curves_and_scores(made):
     curves = json.loads(made["train"].place.read_bytes("curves.json", limit=1 << 20))
     assert [curve["epoch"] for curve in curves] == list(range(8))
     assert curves[-1]["loss"] < curves[0]["loss"]
-    best = max(curves, key=lambda curve: curve["ood_val"])
+    best = max(curves, key=lambda curve: (curve["ood_val"], curve["epoch"]))
     chosen = scores(made["train"])["ood_val"]
     assert chosen["epoch"] == best["epoch"]
     assert chosen["ood_test"] == best["ood_test"]
