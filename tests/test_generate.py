@@ -76,6 +76,18 @@ def of_origin(table, name):
     return table.filter(table.dense("graph", "origin") == ORIGINS.index(name))
 
 
+def traced(table, source):
+    """Return parents, then per node slot and component, the source row of every component, and
+    per node its place in the source."""
+    parents = table.lists("graph", "provenance.parents")
+    slot = table.lists("graph", "provenance.node_slot").values.astype(np.int64)
+    number = table.lists("graph", "provenance.node_number").values
+    component = np.repeat(parents.ptr[:-1], table.num_nodes) + slot
+    row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
+    row = np.array([row_of[int(id_)] for id_ in parents.values])
+    return parents, slot, component, row, source.node_ptr[row[component]] + number
+
+
 def generate(folder, made, **options):
     given = {name: made[name] for name in ("prepare", "extract", "bridge")}
     return run_stage(folder, "generate", options, given)
@@ -296,13 +308,7 @@ def test_fragments_are_connected_parts_of_environmental_pieces(folder, made, sou
     options = {"options": "010", "count": 200, "fragments": 3, "augmented_only": True}
     table = Corpus(generate(folder, made, **options)).table()
     assert is_connected(table).all()
-    parents = table.lists("graph", "provenance.parents")
-    slot = table.lists("graph", "provenance.node_slot").values.astype(np.int64)
-    number = table.lists("graph", "provenance.node_number").values
-    component = np.repeat(parents.ptr[:-1], table.num_nodes) + slot
-    row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
-    row = np.array([row_of[int(id_)] for id_ in parents.values])
-    node = source.node_ptr[row[component]] + number
+    parents, slot, component, row, node = traced(table, source)
     assert (pieces["environmental"][node[slot > 0]] == 1).all()
     assert (pieces["causal"][node[slot == 0]] == 1).all()
     sizes = np.bincount(component)
@@ -320,13 +326,7 @@ def test_grown_graphs_are_traced_to_their_sources(folder, made, source, pieces):
     table = Corpus(generate(folder, made, **options, **more)).table()
     assert is_connected(table).all()
     assert table.num_nodes.max() > source.num_nodes.max()
-    parents = table.lists("graph", "provenance.parents")
-    slot = table.lists("graph", "provenance.node_slot").values.astype(np.int64)
-    number = table.lists("graph", "provenance.node_number").values
-    component = np.repeat(parents.ptr[:-1], table.num_nodes) + slot
-    row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
-    row = np.array([row_of[int(id_)] for id_ in parents.values])
-    node = source.node_ptr[row[component]] + number
+    parents, slot, component, row, node = traced(table, source)
     assert (pieces["environmental"][node[slot > 0]] == 1).all()
     assert (pieces["causal"][node[slot == 0]] == 1).all()
     src, dst = global_edges(table)

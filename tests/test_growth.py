@@ -1,5 +1,8 @@
 """Growing pieces by repeating one side of a cut, and random chords."""
 
+from dataclasses import replace
+
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -115,6 +118,24 @@ def test_links_lead_from_other_nodes_than_ports(pieces, model):
     assert roomy.sum() > 20
     assert not joined[u[roomy]].any()
     assert len(np.unique(u[roomy])) == roomy.sum()
+
+
+def test_repeated_edges_keep_their_attributes(pieces, model):
+    """An edge of the cut is the same edge in every copy; links have attributes the model knows."""
+    src, dst = global_edges(pieces)
+    number = pieces.node[NUMBER]
+    attr = (number[src] * number[dst]).astype(np.int8)[:, None]
+    known = msgspec.structs.replace(model.shape, attributes=((-1.0,),), attribute_rates=(1.0,))
+    grown = grow(pieces.with_columns(edge={"edge_attr": attr}), replace(model, shape=known), 120,
+                 rng(0, "growth"))  # fmt: skip
+    src, dst = global_edges(grown)
+    number = grown.node[NUMBER]
+    found = grown.edge["edge_attr"][:, 0]
+    own = (number[src] * number[dst]).astype(np.int8)
+    link = found == -1
+    assert np.array_equal(found[~link], own[~link])
+    assert link.any()
+    assert (grown.edge[JOINT][link] == 1).all()
 
 
 def test_a_piece_that_cannot_be_cut_stays(model):
