@@ -139,6 +139,14 @@ def test_pieces_are_compared_with_scaffolds_in_every_environment(made):
         assert 0 < row["causal_share"] < 1
 
 
+@pytest.mark.parametrize("options", [{"grow": 2.0}, {"chords": 0.1}])
+def test_growth_and_chords_are_refused_for_molecules(made, options):
+    given = {name: made[name] for name in ("prepare", "extract", "bridge")}
+    (name,) = options
+    with pytest.raises(UsageError, match=f"`{name}` knows no valences; molecules take none"):
+        run_stage(made["folder"], "generate", options, given)
+
+
 def test_bridge_nodes_are_refused_for_molecules(made):
     given = {name: made[name] for name in ("prepare", "extract", "bridge")}
     with pytest.raises(UsageError, match="molecules take none"):
