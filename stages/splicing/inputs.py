@@ -144,7 +144,10 @@ def molecule_report(corpus: Corpus, table: GraphTable) -> dict[str, Any]:
 
 def _require_splicable(info: CorpusInfo, corpus: Corpus) -> None:
     if info.level != "graph":
-        raise StageError(f"{info.name} labels nodes; splicing needs a corpus of labelled graphs.")
+        raise StageError(
+            f"{info.name} labels nodes; splicing needs a corpus of labelled graphs. `gsx datasets` "
+            "lists some; `gsx train` learns from this one as it is."
+        )
     if info.sparse:
         raise StageError(f"{info.name} has sparse node features, which splicing does not carry.")
     if "train" not in corpus.splits:
