@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from gsx.ragged import rows_of
 from gsx.seeds import rng
 from gsx.stages.extract import _read
-from gsx.stages.extractors.lesson import Lesson, codings_of, lesson_of, units_of
+from gsx.stages.extractors.lesson import Lesson, hold_out, lesson_of, units_of
 from gsx.stages.extractors.posterior import Candidates, choose, find_candidates
 from gsx.stages.extractors.quality import how_told, roc_auc
 from gsx.stages.extractors.teaching import SMALLEST_PIECE, Posterior, PosteriorOptions, tell
@@ -31,15 +31,14 @@ RESULT = Path(__file__).parent / "controls" / "hiv-size-posterior-0.json"
 
 
 def main() -> None:
-    """Compare pieces chosen in several ways, by the labels of ``id_val`` alone."""
+    """Compare pieces chosen in several ways, by the labels of held-out graphs alone."""
     torch.set_num_threads(1)
     measured = json.loads(MEASURED.read_text())
     built = gsx("pretrain", "extract", measured["corpus_key"], "--seed", "0")
     corpus = Corpus(Store.at(None).resolve(measured["corpus_key"], kind="corpus"))
-    train, held_out = _read(corpus)
-    codings = codings_of(train)
-    lesson, held = (lesson_of(table, corpus.info, codings) for table in (train, held_out))
-    model = read_model(Path(built["path"]), lesson)
+    parts = hold_out(lesson_of(_read(corpus), corpus.info), 0)
+    held = parts.held
+    model = read_model(Path(built["path"]), parts.taught)
     cost = measured["quality"]["size_cost"]
     found = find_candidates(model, held)
     label = decided(

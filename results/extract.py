@@ -41,7 +41,7 @@ def main() -> None:
         quality = result["quality"]
         causal = quality.get("causal", {})
         figures = [causal.get(name) for name in ("node_auc", "iou", "exact")]
-        print(path.name, *figures, *quality["label_told_on_id_val"].values(), flush=True)
+        print(path.name, *figures, *quality["label_told_held_out"].values(), flush=True)
 
 
 if __name__ == "__main__":

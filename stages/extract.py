@@ -75,7 +75,7 @@ def resolve(config: ExtractConfig) -> ExtractConfig:
 def run(
     config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
-    """Train on the training split, choose the size cost on ``id_val``, cut every training graph."""
+    """Learn from the training split alone, and cut every graph of it."""
     from gsx.stages.nets.descent import one_thread
 
     with one_thread():
@@ -85,20 +85,19 @@ def run(
 def _run(
     config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
-    from gsx.stages.extractors.lesson import codings_of, lesson_of
+    from gsx.stages.extractors.lesson import lesson_of
     from gsx.stages.extractors.quality import truth_quality
     from gsx.stages.nets.device import device_named
 
     corpus = Corpus(inputs["corpus"])
-    train, held_out = _read(corpus)
-    codings = codings_of(train)
-    lesson, held = (lesson_of(table, corpus.info, codings) for table in (train, held_out))
+    train = _read(corpus)
+    lesson = lesson_of(train, corpus.info)
     device = device_named(config.device)
 
     def seen(epochs: int, total: int) -> None:
         progress(epochs * len(lesson), total * len(lesson))
 
-    extraction = _extract(config, lesson, held, device, seen)
+    extraction = _extract(config, lesson, device, seen)
     pieces, quality = extraction.pieces, dict(extraction.quality)
     arrays = {
         "graph_id": train.dense("graph", "graph_id"),
@@ -130,7 +129,6 @@ def _run(
 def _extract(
     config: ExtractConfig,
     lesson: Lesson,
-    held: Lesson,
     device: torch.device,
     seen: Callable[[int, int], None],
 ) -> Extraction:
@@ -145,9 +143,7 @@ def _extract(
             size_penalty=config.size_penalty,
             partners=config.partners,
         )
-        return pair.extract(
-            lesson, held, pair_options, seed=config.seed, device=device, progress=seen
-        )
+        return pair.extract(lesson, pair_options, seed=config.seed, device=device, progress=seen)
     options = PosteriorOptions(
         width=config.width,
         whole_epochs=config.node_epochs,
@@ -157,7 +153,7 @@ def _extract(
         environment_weight=config.environment_weight,
         largest_weight=config.largest_weight,
     )
-    return posterior.extract(lesson, held, options, seed=config.seed, device=device, progress=seen)
+    return posterior.extract(lesson, options, seed=config.seed, device=device, progress=seen)
 
 
 def _scaffold_quality(train: GraphTable, pieces: Pieces) -> dict[str, Any]:
@@ -198,8 +194,8 @@ def _save(arrays: Mapping[str, Array], path: Path) -> None:
     save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
 
 
-def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
-    """Return training and held-out graphs; refuse a corpus nothing can be learned from."""
+def _read(corpus: Corpus) -> GraphTable:
+    """Return the training graphs; refuse a corpus nothing can be learned from."""
     info: CorpusInfo = corpus.info
     if info.level != "graph":
         raise StageError(
@@ -208,9 +204,8 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
         )
     if info.sparse:
         raise StageError(f"{info.name} has sparse node features, which extractors do not read yet.")
-    for split in ("train", "id_val"):
-        if split not in corpus.splits:
-            raise StageError(f"{info.name} has no `{split}` graphs; prepare it with that split.")
+    if "train" not in corpus.splits:
+        raise StageError(f"{info.name} has no `train` graphs; prepare it with that split.")
     known = {column.name for column in info.columns}
     names = ["graph_id", "y", "label", "env_id", "node_feat"]
     names += sorted({"node_truth", "edge_attr", "unit"} & known)
@@ -226,13 +221,12 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
         raise StageError(f"all training graphs of {info.name} have one label: nothing to extract.")
     if not train.total_edges:
         raise StageError(f"no training graph of {info.name} has an edge; pieces cannot grow.")
-    held_out = corpus.table(split="id_val", columns=names)
-    return _with_units(train, info), _with_units(held_out, info)
+    return _with_units(train, info)
 
 
 STAGE = Stage(
     name="extract",
-    version=3,
+    version=4,
     kind="extractor",
     config=ExtractConfig,
     inputs={"corpus": "prepare"},

@@ -49,7 +49,7 @@ def test_quality_is_told_per_environment(made):
 
 
 def test_the_piece_tells_the_label_and_the_rest_does_not(made):
-    told = made["extract"].manifest.summary["quality"]["label_told_on_id_val"]
+    told = made["extract"].manifest.summary["quality"]["label_told_held_out"]
     assert told["piece"] > 0.85
     assert told["rest"] < 0.6
 
@@ -115,7 +115,7 @@ def test_pair_learning_writes_the_same_kind_of_artifact(tmp_path):
     ]
     quality = manifest.summary["quality"]
     assert set(quality["causal"]) == {"node_auc", "iou", "exact", "per_environment"}
-    assert set(quality["label_told_on_id_val"]) == {"piece", "rest", "whole"}
+    assert set(quality["label_told_held_out"]) == {"piece", "rest", "whole"}
     pieces = load(made["extract"].place.read_bytes("pieces.safetensors", limit=1 << 30))
     assert not (pieces["causal"] & pieces["environmental"]).any()
 

@@ -9,7 +9,7 @@ from gsx.columns import CorpusInfo, Environment, corpus_columns
 from gsx.ragged import rows_of
 from gsx.seeds import rng
 from gsx.stages.extractors import pair, posterior
-from gsx.stages.extractors.lesson import codings_of, lesson_of
+from gsx.stages.extractors.lesson import hold_out, lesson_of
 from gsx.stages.extractors.pair import connected, groups, parting
 from gsx.stages.extractors.quality import dearest, roc_auc
 from gsx.stages.extractors.teaching import PosteriorOptions
@@ -70,7 +70,7 @@ def run(module, options, table, task="classification", units=None):
     lesson = lesson_of(table, info(task, outputs))
     with one_thread():
         return lesson, module.extract(
-            lesson, lesson, options, seed=0, device=torch.device("cpu"), progress=lambda *_: None
+            lesson, options, seed=0, device=torch.device("cpu"), progress=lambda *_: None
         )
 
 
@@ -171,7 +171,7 @@ def test_a_label_that_only_a_bond_tells_is_found_at_that_bond():
     options = PosteriorOptions(width=16, layers=2, largest_piece=4)
     _, found = run(posterior, options, table)
     assert roc_auc(found.pieces.score, truth) > 0.95
-    assert found.quality["label_told_on_id_val"]["piece"] > 0.95
+    assert found.quality["label_told_held_out"]["piece"] > 0.95
     assert (found.pieces.causal & truth).sum() > 0.95 * truth.sum()
 
 
@@ -188,7 +188,7 @@ def test_a_cause_that_makes_a_rare_yes_only_likelier_is_found():
     _, found = run(posterior, options, table, "binary")
     truth &= np.repeat(has, 10)
     assert (found.pieces.causal & truth).sum() > 0.9 * truth.sum()
-    told = found.quality["label_told_on_id_val"]
+    told = found.quality["label_told_held_out"]
     assert told["piece"] > told["rest"] + 0.2
 
 
@@ -203,14 +203,15 @@ def test_yes_is_what_rises_above_its_prior():
     assert beyond(both, torch.tensor([0.9, 0.1]), "classification") is both
 
 
-def test_held_out_graphs_are_read_as_training_graphs_are():
-    table = lollipops(8)
-    kinds = np.arange(table.total_nodes, dtype=np.int8)[:, None] % 3
-    train = table.with_columns(node={"node_feat": kinds})
-    held = table.with_columns(node={"node_feat": np.full_like(kinds, 2)})
-    codings = codings_of(train)
-    assert lesson_of(train, info(), codings).width == lesson_of(held, info(), codings).width == 9
-    assert set(lesson_of(held, info(), codings).graphs.node["codes"].ravel().tolist()) == {2}
+@pytest.mark.parametrize("graphs", [2, 3, 40, 101])
+def test_some_graphs_are_held_out_and_all_are_cut(graphs):
+    lesson = lesson_of(lollipops(graphs), info())
+    parts = hold_out(lesson, 0)
+    assert 0 < len(parts.held) < graphs
+    assert len(parts.held) + len(parts.taught) == graphs
+    number = np.arange(lesson.graphs.total_nodes)
+    nodes = parts.all.graphs.with_columns(node={"number": number}).take(parts.held_rows)
+    assert parts.of_held(number).tolist() == nodes.node["number"].tolist()
 
 
 def test_edges_are_sorted_before_anything_is_learned():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,16 @@ import torch
 
 from gsx.columns import CorpusInfo
 from gsx.ragged import Array, Ints
+from gsx.seeds import rng
 from gsx.stages.kernels.subgraphs import Bools, Floats, sort_edges
 from gsx.stages.nets.descent import History
-from gsx.stages.nets.inputs import Coding, coding_of, input_width, spread
+from gsx.stages.nets.inputs import coding_of, input_width, spread
 from gsx.table import GraphTable
 
 Progress = Callable[[int, int], None]
+
+HELD_OUT = 0.1
+"""Share of the training graphs no network learns from; they choose and tell how good pieces are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +45,10 @@ class Lesson:
     def width(self) -> int:
         """Inputs of every node."""
         return input_width(self.graphs, self.kinds)
+
+    def take(self, rows: Ints) -> Lesson:
+        """Return the lesson of some of the graphs."""
+        return replace(self, graphs=self.graphs.take(rows), y=self.y[rows], env=self.env[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,38 +79,22 @@ class Extraction:
     """What held-out graphs say about the pieces."""
 
 
-@dataclass(frozen=True, slots=True)
-class Codings:
-    """How features of nodes and edges are read; made from training graphs, used for all."""
-
-    node: Coding
-    edge: Coding | None
-
-
-def codings_of(table: GraphTable) -> Codings:
-    """Decide how the features of a corpus are read, by its training graphs."""
-    edge = coding_of(table.dense("edge", "edge_attr")) if "edge_attr" in table.edge else None
-    return Codings(coding_of(table.dense("node", "node_feat")), edge)
-
-
-def lesson_of(
-    table: GraphTable,
-    info: CorpusInfo,
-    codings: Codings | None = None,
-) -> Lesson:
+def lesson_of(table: GraphTable, info: CorpusInfo) -> Lesson:
     """Take from a corpus' table what an extractor may see.
 
     A node column ``unit`` numbers, from 0 in each graph, connected groups of nodes no piece may
     cut; without it every node is its own group.
     """
-    codings = codings or codings_of(table)
     edge = {name: table.dense("edge", name) for name in ("edge_src", "edge_dst")}
-    if codings.edge is not None and (codings.edge.kinds or codings.edge.reals):
+    if "edge_attr" in table.edge:
         values = table.dense("edge", "edge_attr")
-        kinds = spread(codings.edge.codes(values), codings.edge.width)
-        edge["edge_inputs"] = np.column_stack([codings.edge.numbers(values), kinds])
+        coding = coding_of(values)
+        if coding.kinds or coding.reals:
+            kinds = spread(coding.codes(values), coding.width)
+            edge["edge_inputs"] = np.column_stack([coding.numbers(values), kinds])
     features = table.dense("node", "node_feat")
-    node = {"reals": codings.node.numbers(features), "codes": codings.node.codes(features)}
+    coding = coding_of(features)
+    node = {"reals": coding.numbers(features), "codes": coding.codes(features)}
     if "unit" in table.node:
         node["unit"] = table.dense("node", "unit").astype(np.int64)
     structure = sort_edges(GraphTable(table.node_ptr, table.edge_ptr, node=node, edge=edge))
@@ -111,8 +103,38 @@ def lesson_of(
         y=table.dense("graph", "y").copy(),  # a mapped file is read-only, which torch warns about
         env=table.dense("graph", "env_id").astype(np.int64),
         task=info.task,
-        kinds=codings.node.width,
+        kinds=coding.width,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """A lesson, and the graphs of it that are held out."""
+
+    all: Lesson
+    held_rows: Ints
+
+    @property
+    def taught(self) -> Lesson:
+        """What networks learn from."""
+        return self.all.take(np.setdiff1d(np.arange(len(self.all)), self.held_rows))
+
+    @property
+    def held(self) -> Lesson:
+        """What they are asked about."""
+        return self.all.take(self.held_rows)
+
+    def of_held(self, nodes: Array) -> Array:
+        """Return the values of nodes of held-out graphs, in their order."""
+        held = np.isin(np.arange(len(self.all)), self.held_rows)
+        return np.asarray(nodes[np.repeat(held, self.all.graphs.num_nodes)])
+
+
+def hold_out(lesson: Lesson, seed: int) -> Parts:
+    """Hold some graphs of a lesson out, at least one and never all."""
+    order = rng(seed, "extract", "held-out").permutation(len(lesson))
+    count = min(max(round(HELD_OUT * len(lesson)), 1), len(lesson) - 1)
+    return Parts(lesson, np.sort(order[:count]))
 
 
 def units_of(graphs: GraphTable) -> Ints | None:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gsx.ragged import Array, Ints, pointers, ranges, rows_of
 from gsx.seeds import rng
-from gsx.stages.extractors.lesson import Extraction, Lesson, Pieces, Progress, weights_of
+from gsx.stages.extractors.lesson import Extraction, Lesson, Pieces, Progress, hold_out, weights_of
 from gsx.stages.extractors.quality import how_told
 from gsx.stages.kernels.subgraphs import Bools, Floats, best_nodes, largest_component
 from gsx.stages.nets.descent import Descent, History, descend, torch_stream
@@ -139,49 +139,48 @@ class Side:
 
 def extract(
     lesson: Lesson,
-    held: Lesson,
     options: PairOptions,
     *,
     seed: int,
     device: torch.device,
     progress: Progress,
 ) -> Extraction:
-    """Train both extractors on pairs and cut all training graphs."""
-    envs = np.eye(int(max(lesson.env.max(initial=0), held.env.max(initial=0))) + 1)
-    envs = envs.astype(np.float32)
-    label, held_label = groups(lesson.y, lesson.task), groups(held.y, held.task)
+    """Train both extractors on pairs of most graphs and cut all."""
+    parts = hold_out(lesson, seed)
+    taught, held = parts.taught, parts.held
+    envs = np.eye(int(lesson.env.max(initial=0)) + 1, dtype=np.float32)
+    label, others = groups(taught.y, taught.task), groups(lesson.y, lesson.task)
     table, held_table = with_structure(lesson.graphs), with_structure(held.graphs)
     plans = (
-        (Goal("causal", lesson.task, lesson.y, label, lesson.env), held.y, held.env),
+        (Goal("causal", taught.task, taught.y, label, taught.env), held.y, lesson.env),
         (
-            Goal("environmental", "classification", envs[lesson.env], lesson.env, label),
+            Goal("environmental", "classification", envs[taught.env], taught.env, label),
             envs[held.env],
-            held_label,
+            others,
         ),
     )
     history: History = []
     scores, keeps, weights, quality = [], [], {}, {}
-    for number, (goal, held_y, held_other) in enumerate(plans):
+    for number, (goal, held_y, other) in enumerate(plans):
         width, layers = options.width, options.layers
         net = PairNet(lesson.width, goal.y.shape[1], width, layers, lesson.kinds)
         initialize(net, torch_stream(seed, "extract", "pair", goal.name)).to(device)
-        side = Side(net, goal, table, lesson.kinds, device)
+        side = Side(net, goal, with_structure(taught.graphs), lesson.kinds, device)
 
         def seen(epoch: int, before: int = number * options.epochs) -> None:
             progress(before + epoch, 2 * options.epochs)
 
         history += _fit(side, options, seed, seen)
-        scores.append(side.score(table, goal.other, options.partners, seed))
+        scores.append(side.score(table, other, options.partners, seed))
         threshold = parting(scores[-1])
         piece, odd = connected(table, scores[-1], threshold)
         keeps.append(piece)
-        held_score = side.score(held_table, held_other, options.partners, seed)
-        keep, _ = connected(held_table, held_score, threshold)
+        keep = parts.of_held(piece)
         weights[goal.name] = weights_of(net)
         quality[goal.name] = {
             "threshold": round(threshold, 6),
             "graphs_kept_otherwise": odd,
-            "told_on_id_val": {
+            "told_held_out": {
                 "piece": how_told(side.tell(held_table, keep), held_y, goal.task),
                 "rest": how_told(side.tell(held_table, ~keep), held_y, goal.task),
                 "whole": how_told(side.tell(held_table), held_y, goal.task),
@@ -193,8 +192,8 @@ def extract(
     owner = rows_of(lesson.graphs.node_ptr)
     has = np.bincount(owner, apart, minlength=len(lesson)) > 0
     pieces = Pieces(scores[0], causal, np.where(has[owner], apart, rest), scores[1])
-    told = quality["causal"]["told_on_id_val"]
-    return Extraction(pieces, weights, history, {"label_told_on_id_val": told, "pair": quality})
+    told = quality["causal"]["told_held_out"]
+    return Extraction(pieces, weights, history, {"label_told_held_out": told, "pair": quality})
 
 
 def groups(y: Array, task: str, *, logits: bool = False) -> Ints:

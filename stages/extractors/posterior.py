@@ -19,8 +19,10 @@ from gsx.ragged import Ints
 from gsx.stages.extractors.lesson import (
     Extraction,
     Lesson,
+    Parts,
     Pieces,
     Progress,
+    hold_out,
     units_of,
     weights_of,
 )
@@ -64,20 +66,20 @@ class Candidates:
 
 def extract(
     lesson: Lesson,
-    held: Lesson,
     options: PosteriorOptions,
     *,
     seed: int,
     device: torch.device,
     progress: Progress,
 ) -> Extraction:
-    """Train on a lesson, choose the cost of a node on held-out graphs, cut all training graphs."""
-    model, shares = fit(lesson, held, options, seed=seed, device=device, progress=progress)
-    held_candidates = find_candidates(model, held)
-    cost, trials = choose_cost(model, held, held_candidates, shares.held)
+    """Train on most graphs, choose the cost of a node on those held out, cut all."""
+    parts = hold_out(lesson, seed)
+    held = parts.held
+    model, shares = fit(parts.taught, held, options, seed=seed, device=device, progress=progress)
     candidates = find_candidates(model, lesson)
+    cost, trials = choose_cost(model, parts, candidates, shares.held)
     causal = choose(lesson, candidates, cost)
-    keep = choose(held, held_candidates, cost)
+    keep = parts.of_held(causal)
     quality: dict[str, Any] = {
         "size_cost": cost,
         "size_cost_trials": trials,
@@ -153,13 +155,14 @@ def choose(lesson: Lesson, candidates: Candidates, size_cost: float) -> Bools:
 
 
 def choose_cost(
-    model: Posterior, held: Lesson, candidates: Candidates, share: Floats
+    model: Posterior, parts: Parts, candidates: Candidates, share: Floats
 ) -> tuple[float, list[dict[str, float]]]:
     """Choose what a node costs: the dearest at which pieces still tell held-out labels best."""
     known = prior_logits(model.label_prior.cpu(), model.task)
     losses, sizes = [], []
+    held = parts.held
     for cost in SIZE_COSTS:
-        keep = choose(held, candidates, cost)
+        keep = parts.of_held(choose(parts.all, candidates, cost))
         logits = torch.from_numpy(tell(model, model.sets, induced(held.graphs, keep)[0]))
         losses.append(row_loss(logits, torch.from_numpy(held.y), model.task).numpy())
         sizes.append(float(keep.sum() / max(len(held), 1)))

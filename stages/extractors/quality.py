@@ -84,7 +84,7 @@ def told_quality(held: Lesson, logits: Mapping[str, Array]) -> dict[str, Any]:
 
     per_env = [{"env_id": int(env), **of(held.env == env)} for env in np.unique(held.env)]
     return {
-        "label_told_on_id_val": of(np.ones(len(held), dtype=bool)),
+        "label_told_held_out": of(np.ones(len(held), dtype=bool)),
         "label_told_per_environment": per_env,
     }
 
