@@ -95,7 +95,7 @@ def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
 
 def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
     names = (
-        "ratio", "count", "partners", "fragments", "grow", "chords", "ports", "attach",
+        "ratio", "count", "partners", "labels", "fragments", "grow", "chords", "ports", "attach",
         "bridge_count", "seed", "shard_graphs",
     )  # fmt: skip
     options = _some(given, *names)

@@ -187,6 +187,11 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 @click.option("--chords", type=float, help="Random edges added per edge.  [default: 0]")
 @click.option("--fragments", type=int, help="Cuts of surroundings to splice too.  [default: 0]")
 @click.option(
+    "--labels",
+    type=click.Choice(["average", "any", "all"]),
+    help="What whole graphs say together: their mean, yes if any, if all do.  [default: average]",
+)
+@click.option(
     "--attach",
     type=click.Choice(["tree", "chain", "star"]),
     help="What a component is joined to.  [default: tree]",

@@ -40,6 +40,9 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Which graphs meet: any, those of one class, or the same piece again and again."""
     balanced: bool = False
     """Whether every class leads as many graphs as any other."""
+    labels: Literal["average", "any", "all"] = "average"
+    """What several whole graphs say together (option 3): their mean as in the paper; yes once any
+    says yes; or yes only if all do."""
     fragments: int = 0
     """How often environmental pieces are cut, to splice their parts beside them (option 2)."""
     grow: float = 0.0
@@ -104,6 +107,8 @@ def _check_options(config: GenerateConfig) -> None:
         raise UsageError(f"f must lie in 1..{MOST_COMPONENTS}, from low to high; got {low}..{high}")
     if config.options == "001" and high < 2:
         raise UsageError("option 3 splices two graphs or more; give f of 2 at least")
+    if config.labels != "average" and config.options[2] == "0":
+        raise UsageError("labels is for whole graphs; turn option 3 on, such as 001")
     if not 0 <= config.fragments <= MOST_COMPONENTS:
         raise UsageError(f"fragments must lie in 0..{MOST_COMPONENTS}; got {config.fragments}")
 
@@ -153,7 +158,7 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"generate": config.seed},
-    later={"grow": 0.0, "chords": 0.0, "ports": "any"},
+    later={"labels": "average", "grow": 0.0, "chords": 0.0, "ports": "any"},
     sources=(
         "gsx.stages.generate",
         "gsx.stages.bridges.diffusion",

@@ -441,6 +441,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_in_the_same_bytes(folder, ma
         ({"ratio": float("nan")}, "ratio must be positive; got nan"),
         ({"count": 0}, "count must be at least 1; got 0"),
         ({"ratio": 1.0, "count": 5}, "give `ratio` or `count`, not both"),
+        ({"options": "110", "labels": "any"}, "labels is for whole graphs; turn option 3 on"),
         ({"fragments": -1}, r"fragments must lie in 0..16; got -1"),
         ({"shard_graphs": 0}, "shard_graphs must be at least 1; got 0"),
         ({"formats": ()}, "formats must name"),
@@ -449,6 +450,14 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_in_the_same_bytes(folder, ma
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(UsageError, match=message):
         resolve(GenerateConfig(**options))
+
+
+def test_classes_have_no_answer_that_rules(folder, made):
+    with pytest.raises(UsageError) as caught:
+        generate(folder, made, options="001", labels="any")
+    assert str(caught.value) == (
+        "`labels = any` needs answers yes and no; motif-size is classification. Leave it out."
+    )
 
 
 def test_only_what_the_options_use_is_asked_for():

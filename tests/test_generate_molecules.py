@@ -70,6 +70,23 @@ def test_every_splice_parses_as_what_it_is(spliced):
     assert np.array_equal(wl_hashes(again.table), wl_hashes(plain))
 
 
+@pytest.mark.parametrize(("rule", "ruling"), [("any", 1.0), ("all", 0.0)])
+def test_one_answer_of_whole_graphs_rules(made, rule, ruling):
+    given = {name: made[name] for name in ("prepare", "bridge")}
+    options = {"options": "001", "count": 40, "labels": rule, "augmented_only": True}
+    table = Corpus(run_stage(made["folder"], "generate", options, given)).table()
+    source = Corpus(made["prepare"]).table(split="train", columns=["graph_id", "y"])
+    y_of = dict(zip(source.graph["graph_id"].tolist(), source.graph["y"][:, 0], strict=True))
+    parents = table.lists("graph", "provenance.parents")
+    said = [
+        {y_of[int(id_)] for id_ in row.tolist()}
+        for row in np.split(parents.values, parents.ptr[1:-1])
+    ]
+    assert {0.0, 1.0} in said
+    rules = [ruling in answers for answers in said]
+    assert table.graph["y"][:, 0].tolist() == np.where(rules, ruling, 1 - ruling).tolist()
+
+
 def test_no_atom_has_more_bonds_than_it_can_take(spliced):
     for text in texts_of(spliced.lists("graph", "smiles")):
         molecule = Chem.MolFromSmiles(text, sanitize=False)

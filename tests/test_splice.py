@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.ragged import Ragged
-from gsx.stages.kernels.splice import add_edges, hard_labels, spliced_labels, union
+from gsx.stages.kernels.splice import (
+    add_edges,
+    hard_labels,
+    ruling_labels,
+    spliced_labels,
+    union,
+)
 from tests.test_subgraphs import graph_of, some_graphs, table_of
 
 NAN = np.nan
@@ -90,6 +96,21 @@ def test_a_class_distribution_stays_one(pieces):
         np.testing.assert_allclose(found.sum(), 1, rtol=1e-6)
     else:
         assert np.isnan(found).all()
+
+
+def test_one_answer_rules_and_surroundings_say_nothing():
+    labels = y([0, 0], [0, 1], [1, 1], [1, 0])
+    votes, counts = np.array([1.0, 1.0, 0.0, 2.0]), np.array([3, 1])
+    assert ruling_labels(labels, votes, counts, 1).tolist() == [[0, 1], [1, 0]]
+    assert ruling_labels(labels, votes, counts, 0).tolist() == [[0, 0], [1, 0]]
+
+
+def test_what_is_missing_might_have_ruled():
+    labels = y([NAN, NAN, NAN], [1, 0, NAN])
+    found = ruling_labels(labels, np.ones(2), np.array([2]), 1)[0]
+    assert found[0] == 1
+    assert np.isnan(found[1:]).all()
+    assert ruling_labels(labels, np.ones(2), np.array([2]), 0)[0, 1] == 0
 
 
 def test_labels_are_hard_only_where_nothing_is_mixed():

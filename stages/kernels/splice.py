@@ -58,6 +58,23 @@ def spliced_labels(y: Array, votes: Floats, counts: Ints) -> Array:
         return np.where(voted > 0, total / voted, np.nan).astype(np.float32)
 
 
+def ruling_labels(y: Array, votes: Floats, counts: Ints, ruling: float) -> Array:
+    """Return the labels of spliced graphs where one answer rules, ``[G, C]``.
+
+    ``ruling`` is 1 where a graph says yes once any of its pieces does, 0 where it says no once any
+    does. What is missing (NaN) might have ruled: without an answer that rules the task is missing.
+    """
+    owner = np.repeat(np.arange(len(counts)), counts)
+    heard = votes > 0
+    answers = y if ruling else 1 - y
+    shape = (len(counts), y.shape[1])
+    most, unknown = np.full(shape, -np.inf), np.zeros(shape, dtype=bool)
+    np.maximum.at(most, owner[heard], np.nan_to_num(answers[heard], nan=-np.inf))
+    np.logical_or.at(unknown, owner[heard], np.isnan(answers[heard]))
+    most = np.where((unknown & (most < 1)) | np.isneginf(most), np.nan, most)
+    return np.asarray(most if ruling else 1 - most, dtype=np.float32)
+
+
 def hard_labels(y: Array, task: str) -> Array:
     """Return the class where a label is hard, else -1, ``[G]``."""
     if task == "classification":

@@ -141,6 +141,7 @@ def make_splicer(
             partners=config.partners,
             attach=config.attach,
             balanced=config.balanced,
+            labels=config.labels,
             joints=JointRules(
                 bridges=config.bridges,
                 bridge_count=config.bridge_count,

@@ -71,6 +71,11 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Corpus:
     info = corpus.info
     _require_splicable(info, corpus)
     _classes(np.zeros((1, len(info.outputs))), info, config)
+    if config.labels != "average" and info.task not in ("binary", "multitask"):
+        raise UsageError(
+            f"`labels = {config.labels}` needs answers yes and no; {info.name} is {info.task}. "
+            "Leave it out."
+        )
     graphs = corpus.splits["train"]
     if config.f[1] > graphs and config.partners != "same-piece" and config.options != "100":
         raise UsageError(

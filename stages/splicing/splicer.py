@@ -17,7 +17,7 @@ from gsx.stages.bridges.draw import (
 )
 from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.kernels.smiles_text import spliced_smiles
-from gsx.stages.kernels.splice import hard_labels, spliced_labels, union
+from gsx.stages.kernels.splice import Floats, hard_labels, ruling_labels, spliced_labels, union
 from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.kernels.written import Written
@@ -45,6 +45,7 @@ from gsx.stages.splicing.molecules import Chemist
 from gsx.table import GraphTable, concat
 
 Option = Literal[1, 2, 3]
+Labels = Literal["average", "any", "all"]
 ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
 REDRAWS = 24
 """Times a graph is drawn anew after it was refused."""
@@ -60,6 +61,7 @@ class SpliceRules:
     partners: Partners
     attach: Attach
     balanced: bool
+    labels: Labels
     joints: JointRules
     seed: int
 
@@ -183,7 +185,7 @@ class Splicer:
                 self.model, self.rules.joints, joined, node_slot, bridges
             )
         reasons = Counter({"no place for a bridge": int((~fine).sum())})
-        y = spliced_labels(self.y[composition.source], votes, np.diff(composition.ptr))
+        y = self._labels(self.y[composition.source], votes, np.diff(composition.ptr))
         table = table.with_columns(
             graph={
                 "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
@@ -210,6 +212,11 @@ class Splicer:
             reasons["not a molecule"] += int((fine & ~valid).sum())
             fine = fine & valid
         return table, fine, reasons
+
+    def _labels(self, y: Array, votes: Floats, counts: Ints) -> Array:
+        if self.rules.option != 3 or self.rules.labels == "average":
+            return spliced_labels(y, votes, counts)
+        return ruling_labels(y, votes, counts, 1.0 if self.rules.labels == "any" else 0.0)
 
     def _node_slots(self, taken: GraphTable, first: Ints) -> Ints:
         """Return the slot of every node, given the first slot of every component."""
