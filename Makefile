@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results lock golden clean
+.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results benchmark-results lock golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (te
 
 downstream-results: setup ## Train with and without spliced corpora; writes results/motif-*/*.json (hours)
 	$(BIN)/python results/downstream.py
+
+benchmark-results: setup ## The same on NCI1 and DD; writes results/<dataset>/*.json (an hour)
+	$(BIN)/python results/benchmarks.py
 
 lock: ## Write constraints.txt anew from the newest versions that work together
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip

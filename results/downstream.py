@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,12 @@ class Method:
     train: tuple[str, ...] = ()
     oracle: bool = False
     """Whether causal pieces are the true ones, which shows what the extractor costs."""
+    average: str = "0.999"
+    """How slowly the mean of the weights that is scored follows them."""
+
+
+Methods = Callable[[str], dict[str, Method]]
+"""All methods of a dataset by name."""
 
 
 def paper(code: str, *more: str) -> tuple[str, ...]:
@@ -82,10 +89,10 @@ def methods(dataset: str) -> dict[str, Method]:
     }
 
 
-def main() -> None:
+def main(datasets: list[str], methods: Methods) -> None:
     """Run every method on every dataset with every seed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("datasets", nargs="*", default=list(BEST))
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("datasets", nargs="*", default=datasets)
     parser.add_argument("--methods", default="")
     parser.add_argument("--part", default="0/1")
     given = parser.parse_args()
@@ -93,7 +100,7 @@ def main() -> None:
     wanted = set(filter(None, given.methods.split(",")))
     runs = [
         (dataset, name, seed)
-        for place in range(len(methods("motif-size")))
+        for place in range(len(methods(datasets[0])))
         for seed in SEEDS
         for dataset in given.datasets
         for name in [list(methods(dataset))[place]]
@@ -101,12 +108,11 @@ def main() -> None:
     ]
     for dataset, name, seed in runs[part::parts]:
         if not (FOLDER / dataset / f"{name}-{seed}.json").exists():
-            run(dataset, name, seed)
+            run(dataset, name, methods(dataset)[name], seed)
 
 
-def run(dataset: str, name: str, seed: int) -> None:
+def run(dataset: str, name: str, method: Method, seed: int) -> None:
     """Make the corpus of a method and train on it."""
-    method = methods(dataset)[name]
     corpus = gsx("prepare", dataset)["key"]
     if method.generate:
         pieces = true_pieces(corpus) if method.oracle else gsx("pretrain", "extract", corpus)["key"]
@@ -117,11 +123,12 @@ def run(dataset: str, name: str, seed: int) -> None:
             needed = needed[2:]
         made = gsx("generate", corpus, *method.generate, *needed, "--seed", str(seed))
         corpus = made["key"]
-    told = ["--method", name, "--results", FOLDER.name, "--seed", str(seed), "--average", "0.999"]
+    told = ["--method", name, "--results", FOLDER.name, "--seed", str(seed)]
+    told += ["--average", method.average]
     command = [sys.executable, "-m", "gsx", "train", corpus[:12], *method.train, *told]
     print(dataset, name, seed, flush=True)
     subprocess.run(command, check=True, cwd=FOLDER.parent)
 
 
 if __name__ == "__main__":
-    main()
+    main(list(BEST), methods)
