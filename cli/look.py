@@ -52,7 +52,7 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
     shown = [(*list(row.values())[:4], _slashes(row["counts"])) for row in rows]
     click.echo(table(shown, ("NAME", "LEVEL", "SHIFT", "SOURCE", "COUNTS")))
     click.echo("counts: train/id_val/id_test/ood_val/ood_test, of graphs or, by level, of nodes")
-    click.echo("your own: gsx prepare --smiles FILE.csv --target COLUMN, or --tu DIR|ZIP")
+    click.echo("your own: gsx prepare --smiles FILE.csv --target COLUMN; also --tu, --ogb, --pyg")
     if any(row["source"] == "not found" for row in rows):
         say("Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.")
 

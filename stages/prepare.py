@@ -83,7 +83,7 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     metric: MetricAsked | UnsetType = UNSET
     """How predictions are scored."""
     domain: str | UnsetType = UNSET
-    """What graphs are sorted by: ``size``, ``scaffold`` or ``column:NAME``."""
+    """What graphs are sorted by: ``size``, ``scaffold`` or ``column:NAME``; nodes by ``degree``."""
     rule: RuleKind | UnsetType = UNSET
     """How graphs are split."""
     direction: Literal["ascending", "descending"] | UnsetType = UNSET
@@ -91,14 +91,21 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ratios: tuple[float, float, float] | UnsetType = UNSET
     """Shares of all graphs: to train on, in ``ood_val``, and in each of ``id_val``, ``id_test``."""
     split_column: str | UnsetType = UNSET
-    """Column of a table that names the split of every row."""
+    """Column of a table that names the split of every row; a split of OGB, a shift of GOOD."""
     strict: bool | UnsetType = UNSET
     """Whether a row that cannot be read is an error; not part of the key."""
+    edges: str | UnsetType = UNSET
+    """A user's table of edges, where ``file`` is one of nodes; not part of the key."""
+    id_column: str | UnsetType = UNSET
+    """Column of a table of nodes that names each node."""
+    feature_columns: tuple[str, ...] | UnsetType = UNSET
+    """Columns of a table of nodes that are features; all that have no other use if left out."""
 
 
 OPTIONS = (
     "environments", "protocol", "features", "file", "name", "smiles_column", "targets", "task",
     "metric", "domain", "rule", "direction", "ratios", "split_column", "strict",
+    "edges", "id_column", "feature_columns",
 )  # fmt: skip
 """Options that only some datasets have. Where a dataset has not, they are in no key."""
 
@@ -202,5 +209,5 @@ STAGE = Stage(
     sources=("gsx.stages.prepare",),
     own_sources=lambda config: family_of(config.dataset).sources,
     raw_files=raw_files,
-    places=("raw", "file", "strict"),
+    places=("raw", "file", "strict", "edges"),
 )
