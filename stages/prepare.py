@@ -24,9 +24,10 @@ from gsx.stages.datasets import (
     twitch,
     webkb,
 )
-from gsx.stages.datasets.family import Family, Order
+from gsx.stages.datasets.family import Card, Family, Order
 from gsx.stages.datasets.labels import MetricAsked, TaskAsked
 from gsx.stages.datasets.placing import RuleKind
+from gsx.stages.datasets.remote_files import remote_files
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
 from gsx.storage.draft import Draft
@@ -119,6 +120,13 @@ def family_of(name: str) -> Family:
     raise UsageError(f"no dataset `{name}`. {nearest(name, known)}")
 
 
+def card_of(name: str) -> Card:
+    """Return what is known of a dataset, by its name or another name of it."""
+    aliases = {alias: real for family in FAMILIES for alias, real in family.aliases.items()}
+    real = aliases.get(name, name)
+    return family_of(real).card(real)
+
+
 def resolve(config: PrepareConfig) -> PrepareConfig:
     """Fill in the published number of graphs; refuse a dataset or size that cannot be made."""
     aliases = {alias: name for family in FAMILIES for alias, name in family.aliases.items()}
@@ -157,11 +165,18 @@ def raw_files(config: PrepareConfig) -> dict[str, Path]:
             raise UsageError(
                 f"{config.dataset} is made from {' or '.join(needed.paths)}, and {where}.\n"
                 f"It is {needed.what}. Put it there under a folder of your choice and name that "
-                "folder with `--raw DIR` or GSX_RAW_DATA."
+                f"folder with `--raw DIR` or GSX_RAW_DATA.{_fetching(config.dataset)}"
             )
         name, path = found
         files[name] = path
     return {**files, **family.more_files(config.dataset, options_of(config))}
+
+
+def _fetching(name: str) -> str:
+    """Say how to download the files of a dataset, where that can be done."""
+    if remote_files(card_of(name)) is None:
+        return ""
+    return f"\n`gsx fetch {name} --raw DIR` downloads what it needs."
 
 
 def run(

@@ -9,7 +9,7 @@ import time
 import pytest
 
 COMMANDS = ("prepare", "pretrain", "generate", "train", "evaluate", "table", "tune", "describe",
-            "export", "run", "datasets", "ls", "show", "lineage", "diff", "verify",
+            "export", "fetch", "run", "datasets", "ls", "show", "lineage", "diff", "verify",
             "gc")  # fmt: skip
 
 
@@ -283,7 +283,10 @@ def test_datasets_say_whether_their_raw_files_are_there(tmp_path):
     ]  # fmt: skip
     assert found[0]["motif-size"] == "built in"
     shown = gsx("datasets")
-    assert shown.stderr == "Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
+    assert shown.stderr == (
+        "Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
+        "`gsx fetch NAME --raw DIR` downloads those that can be fetched.\n"
+    )
 
 
 def test_molecules_are_prepared_from_the_folder_that_the_environment_names(tmp_path):
