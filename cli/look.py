@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @json_option
 def datasets(*, raw: str | None, as_json: bool) -> None:
     """List the datasets that can be prepared, and whether their raw files are there."""
+    from gsx.stages.datasets.remote_files import remote_files
     from gsx.stages.prepare import FAMILIES
 
     rows: list[dict[str, Any]] = [
@@ -40,6 +41,7 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
             "shift": card.shift,
             "source": _source(card, raw),
             "counts": dict(card.counts),
+            "fetch": bool(remote_files(card)),
         }
         for family in FAMILIES
         if family.listed
@@ -49,12 +51,16 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"datasets": rows})
         return
-    shown = [(*list(row.values())[:4], _slashes(row["counts"])) for row in rows]
+    shown = [
+        (row["name"], row["level"], row["shift"], _shown_source(row), _slashes(row["counts"]))
+        for row in rows
+    ]
     click.echo(table(shown, ("NAME", "LEVEL", "SHIFT", "SOURCE", "COUNTS")))
     click.echo("counts: train/id_val/id_test/ood_val/ood_test, of graphs or, by level, of nodes")
-    click.echo("your own: gsx prepare --smiles FILE.csv --target COLUMN, or --tu DIR|ZIP")
+    click.echo("your own: gsx prepare --smiles FILE.csv --target COLUMN; also --tu, --ogb, --pyg")
     if any(row["source"] == "not found" for row in rows):
         say("Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.")
+        say("`gsx fetch NAME --raw DIR` downloads those that can be fetched.")
 
 
 def _source(card: Card, raw: str | None) -> str:
@@ -63,6 +69,11 @@ def _source(card: Card, raw: str | None) -> str:
         return "built in"
     found = raw is not None and all(each.find(Path(raw)) for each in card.raw)
     return "raw files" if found else "not found"
+
+
+def _shown_source(row: dict[str, Any]) -> str:
+    missing = row["source"] == "not found"
+    return "to fetch" if missing and row["fetch"] else str(row["source"])
 
 
 def _slashes(counts: dict[str, int]) -> str:

@@ -8,6 +8,7 @@ import click
 
 from gsx import __version__
 from gsx.cli import care, compare, learn, look, make
+from gsx.cli import fetch as fetching
 from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
 from gsx.errors import GsxError
@@ -20,6 +21,7 @@ def cli() -> None:
 
 
 for _command in (
+    fetching.fetch,
     make.prepare,
     make.describe,
     make.pretrain,

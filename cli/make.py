@@ -38,7 +38,7 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
 @click.option(
     "--envs",
     metavar="K|WORD",
-    help="How many environments, or what one is; `infer` groups your own graphs that look alike.  "
+    help="How many environments, or what one is; `infer` groups your own that look alike.  "
     "[default: per dataset]",
 )
 @click.option(
@@ -65,7 +65,8 @@ def prepare(
 ) -> None:
     """Prepare the source corpus of DATASET: graphs, labels, splits, environments.
 
-    `gsx datasets` lists the names. Your own data is named with --smiles or --tu instead.
+    `gsx datasets` lists the names. Your own data is named instead with --smiles, --tu, --ogb,
+    --pyg, --good, or --nodes and --edges.
     """
     options = {**own_config(dataset, given), "formats": FORMATS[form], "raw": given["raw"]}
     if envs is not None:

@@ -140,14 +140,16 @@ def built_line(stage: str, built: Built) -> str:
 
 
 @contextlib.contextmanager
-def progress_bar(step: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(
+    step: str, *, quiet: bool, unit: str = " graphs"
+) -> Iterator[Callable[[int, int], None]]:
     """Show progress on stderr when it is a terminal; silent otherwise."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total: None
         return
     from tqdm import tqdm
 
-    bar = tqdm(desc=step, unit=" graphs", unit_scale=True, file=sys.stderr, leave=False, ncols=78)
+    bar = tqdm(desc=step, unit=unit, unit_scale=True, file=sys.stderr, leave=False, ncols=78)
 
     def update(done: int, total: int) -> None:
         bar.total = total

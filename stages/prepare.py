@@ -24,9 +24,10 @@ from gsx.stages.datasets import (
     twitch,
     webkb,
 )
-from gsx.stages.datasets.family import Family, Order
+from gsx.stages.datasets.family import Card, Family, Order
 from gsx.stages.datasets.labels import MetricAsked, TaskAsked
 from gsx.stages.datasets.placing import RuleKind
+from gsx.stages.datasets.remote_files import remote_files
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
 from gsx.storage.draft import Draft
@@ -83,7 +84,7 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     metric: MetricAsked | UnsetType = UNSET
     """How predictions are scored."""
     domain: str | UnsetType = UNSET
-    """What graphs are sorted by: ``size``, ``scaffold`` or ``column:NAME``."""
+    """What graphs are sorted by: ``size``, ``scaffold`` or ``column:NAME``; nodes by ``degree``."""
     rule: RuleKind | UnsetType = UNSET
     """How graphs are split."""
     direction: Literal["ascending", "descending"] | UnsetType = UNSET
@@ -91,14 +92,21 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ratios: tuple[float, float, float] | UnsetType = UNSET
     """Shares of all graphs: to train on, in ``ood_val``, and in each of ``id_val``, ``id_test``."""
     split_column: str | UnsetType = UNSET
-    """Column of a table that names the split of every row."""
+    """Column of a table that names the split of every row; a split of OGB, a shift of GOOD."""
     strict: bool | UnsetType = UNSET
     """Whether a row that cannot be read is an error; not part of the key."""
+    edges: str | UnsetType = UNSET
+    """A user's table of edges, where ``file`` is one of nodes; not part of the key."""
+    id_column: str | UnsetType = UNSET
+    """Column of a table of nodes that names each node."""
+    feature_columns: tuple[str, ...] | UnsetType = UNSET
+    """Columns of a table of nodes that are features; all that have no other use if left out."""
 
 
 OPTIONS = (
     "environments", "protocol", "features", "file", "name", "smiles_column", "targets", "task",
     "metric", "domain", "rule", "direction", "ratios", "split_column", "strict",
+    "edges", "id_column", "feature_columns",
 )  # fmt: skip
 """Options that only some datasets have. Where a dataset has not, they are in no key."""
 
@@ -110,6 +118,13 @@ def family_of(name: str) -> Family:
             return family
     known = [known for family in FAMILIES for known in (*family.names, *family.aliases)]
     raise UsageError(f"no dataset `{name}`. {nearest(name, known)}")
+
+
+def card_of(name: str) -> Card:
+    """Return what is known of a dataset, by its name or another name of it."""
+    aliases = {alias: real for family in FAMILIES for alias, real in family.aliases.items()}
+    real = aliases.get(name, name)
+    return family_of(real).card(real)
 
 
 def resolve(config: PrepareConfig) -> PrepareConfig:
@@ -150,11 +165,18 @@ def raw_files(config: PrepareConfig) -> dict[str, Path]:
             raise UsageError(
                 f"{config.dataset} is made from {' or '.join(needed.paths)}, and {where}.\n"
                 f"It is {needed.what}. Put it there under a folder of your choice and name that "
-                "folder with `--raw DIR` or GSX_RAW_DATA."
+                f"folder with `--raw DIR` or GSX_RAW_DATA.{_fetching(config.dataset)}"
             )
         name, path = found
         files[name] = path
     return {**files, **family.more_files(config.dataset, options_of(config))}
+
+
+def _fetching(name: str) -> str:
+    """Say how to download the files of a dataset, where that can be done."""
+    if remote_files(card_of(name)) is None:
+        return ""
+    return f"\n`gsx fetch {name} --raw DIR` downloads what it needs."
 
 
 def run(
@@ -202,5 +224,5 @@ STAGE = Stage(
     sources=("gsx.stages.prepare",),
     own_sources=lambda config: family_of(config.dataset).sources,
     raw_files=raw_files,
-    places=("raw", "file", "strict"),
+    places=("raw", "file", "strict", "edges"),
 )

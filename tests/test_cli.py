@@ -9,7 +9,7 @@ import time
 import pytest
 
 COMMANDS = ("prepare", "pretrain", "generate", "train", "evaluate", "table", "tune", "describe",
-            "export", "run", "datasets", "ls", "show", "lineage", "diff", "verify",
+            "export", "fetch", "run", "datasets", "ls", "show", "lineage", "diff", "verify",
             "gc")  # fmt: skip
 
 
@@ -208,9 +208,16 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
         (("prepare", "motif-size", "--num-graphs", "9"), 2, "Ask for at least 10."),
         (("prepare", "motif-size", "--num-graphs", "x"), 2, "'x' is not a valid integer"),
         (("prepare",), 2, "Missing argument 'DATASET'. `gsx datasets` lists them; your own data "
-         "is named with --smiles FILE or --tu DIR|ZIP."),
+         "is named with --smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or --nodes "
+         "FILE."),
         (("prepare", "motif-size", "--tu", "x"), 2,
-         "name one thing to prepare: a dataset, --smiles FILE or --tu DIR|ZIP"),
+         "name one thing to prepare: a dataset, --smiles FILE, --tu DIR|ZIP, "),
+        (("prepare", "--edges", "x.csv"), 2, "--edges goes with --nodes FILE"),
+        (("prepare", "--nodes", "x.csv", "--target", "y"), 2,
+         "no file to read. Name it: `gsx prepare --nodes FILE.csv --edges FILE.csv`."),
+        (("prepare", "--ogb", "x"), 2, "no folder x. Name it: `gsx prepare --ogb DIR`."),
+        (("prepare", "--good", "x"), 2, "no folder x. Name it: `gsx prepare --good DIR`."),
+        (("prepare", "--pyg", "x.pt"), 2, "no file x.pt. Name it: `gsx prepare --pyg FILE.pt`."),
         (("prepare", "--smiles", "x.csv", "--target", "y", "--ratios", "1/2"), 2,
          "--ratios takes three shares such as 0.8/0.1/0.1; got `1/2`"),
         (("prepare", "--smiles", "x.csv", "--target", "y"), 2,
@@ -276,7 +283,10 @@ def test_datasets_say_whether_their_raw_files_are_there(tmp_path):
     ]  # fmt: skip
     assert found[0]["motif-size"] == "built in"
     shown = gsx("datasets")
-    assert shown.stderr == "Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
+    assert shown.stderr == (
+        "Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
+        "`gsx fetch NAME --raw DIR` downloads those that can be fetched.\n"
+    )
 
 
 def test_molecules_are_prepared_from_the_folder_that_the_environment_names(tmp_path):

@@ -48,3 +48,10 @@ def test_graphs_are_told_apart_by_size_and_by_what_nodes_are():
     plain = embed_graphs(graphs([1, 3, 2], np.ones((6, 40), dtype=np.float32)), ())
     assert plain.shape == (3, 16)
     assert len(np.unique(np.round(plain, 6), axis=0)) == 3
+
+
+def test_points_that_differ_in_few_are_cut_where_they_can_be():
+    points = np.zeros((60, 2))
+    points[0, 0] = -100
+    points[:, 1] = np.arange(60) / 1000
+    assert np.bincount(cluster(points, rng(0, "tests"))).tolist() == [30, 30]

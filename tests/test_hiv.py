@@ -245,7 +245,7 @@ def test_raw_files_that_are_not_there_are_asked_for(tmp_path):
     want = (
         "It is the HIV table of MoleculeNet (moleculenet.org, 41,127 rows), with the columns "
         "smiles and HIV_active. Put it there under a folder of your choice and name that folder "
-        "with `--raw DIR` or GSX_RAW_DATA."
+        "with `--raw DIR` or GSX_RAW_DATA.\n`gsx fetch hiv-size --raw DIR` downloads what it needs."
     )
     with pytest.raises(UsageError) as error:
         parse_recipe('[prepare]\ndataset = "hiv-size"\n', "t.toml")

@@ -15,6 +15,7 @@ from gsx.pipeline.runner import run_plan
 from gsx.stages.datasets import archives, tu
 from gsx.stages.datasets.archives import Archive
 from gsx.stages.datasets.family import Order
+from gsx.stages.datasets.found import one_way_warning
 from gsx.stages.datasets.tu_files import read_graphs
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Store
@@ -97,7 +98,7 @@ def test_a_direction_that_is_missing_is_added_and_counted(tmp_path):
     assert found.completed == 2
     assert found.table.num_edges.tolist() == [4, 2]
     assert found.table.edge["edge_attr"].tolist() == [[0], [0], [1], [1], [2], [2]]
-    assert tu.edge_warnings(found) == (
+    assert one_way_warning(found.completed) == (
         "2 edges of the raw files stand in one direction only; the other was added",
     )
 

@@ -66,6 +66,16 @@ def labels_of(
     )
 
 
+def told_task(values: Array) -> TaskAsked:
+    """Return what values ``[n, T]`` look like where nobody says: classes, values, or 0 and 1."""
+    known = values[~np.isnan(values)]
+    if np.isin(known, (0, 1)).all():
+        return "auto"
+    if (known != np.round(known)).any():
+        return "regression"
+    return "classification" if values.shape[1] == 1 else "auto"
+
+
 def metric_of(task: Task, metric: MetricAsked) -> Metric:
     """Return the score of a task; refuse one it has not."""
     known = _METRICS[task]

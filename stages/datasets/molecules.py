@@ -28,6 +28,7 @@ from gsx.stages.datasets.placing import (
 )
 from gsx.stages.datasets.workers import Block, spread, worker_count
 from gsx.stages.kernels.atoms import ATOM_FEATURES, BOND_FEATURES, FEATURE_DTYPE
+from gsx.stages.kernels.clusters import embed_graphs
 from gsx.stages.kernels.splits import split_counts
 from gsx.storage.manifest import Dropped
 from gsx.table import GraphTable, concat
@@ -105,7 +106,12 @@ def open_molecules(asked: Asked, about: About, stream: np.random.Generator) -> S
     given = None if asked.given is None else asked.given[rows]
     placed = place(domains, asked.rule, stream, where=asked.where, given=given)
     if asked.infer:
-        placed = infer_environments(placed, found.table, _features(ATOM_FEATURES), stream)
+        placed = infer_environments(
+            placed,
+            found.table.num_nodes,
+            lambda pool: embed_graphs(found.table.take(pool), _features(ATOM_FEATURES)),
+            stream,
+        )
     inside = np.searchsorted(rows, found.rows)
     columns = placed_columns(
         found.rows,

@@ -9,6 +9,7 @@ from typing import Any
 
 from gsx.errors import UsageError
 from gsx.stages.datasets.family import check_environments, resolve_options
+from gsx.stages.datasets.placing import Rule
 
 ENVIRONMENTS = 5
 _RATIOS = {
@@ -28,26 +29,91 @@ _COMMON: Mapping[str, Any] = {
     "metric": "auto",
     "strict": False,
 }
-_SMILES: Mapping[str, Any] = {"smiles_column": "smiles", "targets": (), "split_column": ""}
-FLAG = {"smiles": "--smiles FILE.csv", "tu": "--tu DIR|ZIP"}
+_MORE: Mapping[str, Mapping[str, Any]] = {
+    "smiles": {"smiles_column": "smiles", "targets": (), "split_column": ""},
+    "tu": {},
+    "ogb": {"targets": (), "split_column": ""},
+    "pyg": {"targets": (), "split_column": ""},
+    "good": {
+        "split_column": "covariate",
+        "rule": "column",
+        "environments": "given",
+        "domain": "auto",
+    },
+    "nodes": {
+        "edges": "",
+        "id_column": "id",
+        "feature_columns": (),
+        "targets": (),
+        "split_column": "",
+        "domain": "degree",
+    },
+}
+"""Options of each source beside the common ones, and other defaults."""
+FLAG = {
+    "smiles": "--smiles FILE.csv",
+    "tu": "--tu DIR|ZIP",
+    "ogb": "--ogb DIR",
+    "pyg": "--pyg FILE.pt",
+    "good": "--good DIR",
+    "nodes": "--nodes FILE.csv --edges FILE.csv",
+}
+_DOMAINS = {
+    "smiles": ("size", "scaffold"),
+    "ogb": ("size", "scaffold"),
+    "pyg": ("size", "scaffold", "degree"),
+    "good": ("auto", "size", "scaffold", "degree"),
+    "nodes": ("degree",),
+}
+_LABELLED_BY_COLUMN = ("smiles", "nodes")
+"""Sources whose targets must be named."""
+_ENVIRONMENT_WORDS = {
+    name: ("infer", "given") if name in ("pyg", "good") else ("infer",) for name in FLAG
+}
 
 
 def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve how the files are to be read and split, or refuse what cannot be meant."""
-    known = {**_COMMON, **(_SMILES if name == "smiles" else {}), "ratios": ()}
-    found = resolve_options(name, given, known)
-    if not found["file"]:
+    found = resolve_options(name, given, {**_COMMON, **_MORE[name], "ratios": ()})
+    if not found["file"] or found.get("edges", "file") == "":
         raise UsageError(f"no file to read. Name it: `gsx prepare {FLAG[name]}`.")
     found["name"] = found["name"] or _stem(Path(found["file"]))
     found["ratios"] = _ratios(found["rule"], tuple(found["ratios"]))
-    if found["environments"] != "infer":
+    if found["environments"] not in _ENVIRONMENT_WORDS[name]:
         check_environments(name, found["environments"])
-    if name == "smiles":
-        found["targets"] = tuple(found["targets"])
-        _check_columns(found)
-    elif found["domain"] != "size" or found["rule"] == "column":
-        raise UsageError("TU files have no columns: the domain is `size`, and no column splits.")
+    for several in ("targets", "feature_columns"):
+        if several in found:
+            found[several] = tuple(found[several])
+    if name == "tu":
+        if found["domain"] != "size" or found["rule"] == "column":
+            raise UsageError(
+                "TU files have no columns: the domain is `size`, and no column splits."
+            )
+        return found
+    _check_columns(name, found)
     return found
+
+
+def rule_of(chosen: Mapping[str, Any]) -> Rule:
+    """Return the rule that options stand for."""
+    train, val, held_out = chosen["ratios"]
+    count = chosen["environments"]
+    return Rule(
+        kind=chosen["rule"],
+        descending=chosen["direction"] == "descending",
+        train=train,
+        val=val,
+        held_out=held_out,
+        environments=count if isinstance(count, int) else 1,
+    )
+
+
+def describe(chosen: Mapping[str, Any]) -> str:
+    """Say how a corpus was split."""
+    return (
+        f"A user's own graphs, split by {chosen['domain']} ({chosen['rule']}, "
+        f"{chosen['direction']})."
+    )
 
 
 def _ratios(rule: str, given: tuple[float, ...]) -> tuple[float, ...]:
@@ -65,20 +131,27 @@ def _ratios(rule: str, given: tuple[float, ...]) -> tuple[float, ...]:
     return train, val, held_out
 
 
-def _check_columns(found: Mapping[str, Any]) -> None:
-    targets = found["targets"]
-    if not targets:
+def _check_columns(name: str, found: Mapping[str, Any]) -> None:
+    targets = found.get("targets", ())
+    if not targets and name in _LABELLED_BY_COLUMN:
         raise UsageError("no target to learn. Name the column: `--target COLUMN`.")
-    again = [each for each in targets if targets.count(each) > 1 or each == found["smiles_column"]]
+    ids = (found.get("smiles_column"), found.get("id_column"))
+    named = (*targets, *found.get("feature_columns", ()))
+    again = [each for each in named if named.count(each) > 1 or each in ids]
     if again:
         raise UsageError(f"the column `{again[0]}` cannot be used twice; name it once.")
-    domain = found["domain"]
-    if domain not in ("size", "scaffold") and not domain.startswith("column:"):
+    domain, known = found["domain"], _DOMAINS[name]
+    if domain not in known and not domain.startswith("column:"):
+        words = ", ".join(f"`{each}`" for each in known)
         raise UsageError(
-            f"no domain `{domain}`. Say `size`, `scaffold` or `column:NAME` for a column of the "
-            "table."
+            f"no domain `{domain}`. Say {words} or `column:NAME` for a column of the "
+            f"{'table' if name in _LABELLED_BY_COLUMN else 'data'}."
         )
-    if (found["rule"] == "column") != bool(found["split_column"]):
+    column = found["split_column"]
+    lacking = not column and name in _LABELLED_BY_COLUMN
+    if (found["rule"] == "column" and lacking) or (
+        found["rule"] != "column" and column and name != "good"
+    ):
         raise UsageError(
             "the rule `column` and `--split-column NAME`, the column that names the splits, go "
             "together; one was given without the other."

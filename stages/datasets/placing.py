@@ -12,11 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from gsx.columns import ORIGINS, SPLITS, Environment, Feature
+from gsx.columns import ORIGINS, SPLITS, Environment
 from gsx.errors import StageError
 from gsx.provenance import source_provenance
 from gsx.ragged import Array, Ints
-from gsx.stages.kernels.clusters import cluster, embed_graphs
+from gsx.stages.kernels.clusters import cluster
 from gsx.stages.kernels.splits import (
     ID_TEST,
     ID_VAL,
@@ -162,25 +162,44 @@ def _split(
 
 
 def infer_environments(
-    placed: Placed, table: GraphTable, words: tuple[Feature, ...], generator: np.random.Generator
+    placed: Placed,
+    sizes: Ints,
+    embed: Callable[[Ints], Array],
+    generator: np.random.Generator,
+    word: str = "nodes",
 ) -> Placed:
-    """Make environments of training graphs that look alike, those of small graphs first.
+    """Make environments of training items that look alike, those of small items first.
 
-    ``table`` holds the graphs of the items, ``words`` those of node features that are categories.
+    ``embed`` gives points ``[k, D]`` of items, ``sizes`` ``[n]`` are counted in ``word``.
     """
     pool = np.flatnonzero(np.isin(placed.split, (TRAIN, ID_VAL, ID_TEST)))
-    graphs = table.take(pool)
-    group = cluster(embed_graphs(graphs, words), generator)
-    sizes = graphs.num_nodes
+    group = cluster(embed(pool), generator)
+    sizes = sizes[pool]
     mean = np.bincount(group, weights=sizes) / np.bincount(group)
     group = np.argsort(np.argsort(mean, kind="stable"), kind="stable")[group]
     env_id = np.full(len(placed.split), -1, dtype=np.int64)
     env_id[pool] = group
     names = tuple(
-        f"group {number}: {sizes[group == number].min()}..{sizes[group == number].max()} nodes"
+        f"group {number}: {sizes[group == number].min()}..{sizes[group == number].max()} {word}"
         for number in range(len(mean))
     )
     return replace(placed, env_id=env_id, names=names)
+
+
+def given_environments(placed: Placed, env: Ints, where: str) -> Placed:
+    """Take environments as files number them; those of items for testing are hidden."""
+    pool = np.isin(placed.split, (TRAIN, ID_VAL, ID_TEST))
+    lost = np.flatnonzero((placed.split == TRAIN) & (env < 0))
+    if len(lost):
+        raise StageError(
+            f"{where}: {len(lost):,} items to train on have no environment, the first at row "
+            f"{int(lost[0])}. Cut environments anew: `--envs K` or `--envs infer`."
+        )
+    inside = pool & (env >= 0)
+    known, number = np.unique(env[inside], return_inverse=True)
+    env_id = np.full(len(env), -1, dtype=np.int64)
+    env_id[inside] = number
+    return replace(placed, env_id=env_id, names=tuple(f"environment {each}" for each in known))
 
 
 def name_environments(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gsx.columns import SPLITS
 from gsx.errors import StageError, nearest
 from gsx.ragged import Array, Ints
 
@@ -20,6 +21,14 @@ MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 """Words for a value that is not known, in lower case."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number that fits in 64 bits, and nothing that only looks like one."""
+SPLIT_WORDS = {
+    **{name: number for number, name in enumerate(SPLITS[:5])},
+    "val": SPLITS.index("ood_val"),
+    "valid": SPLITS.index("ood_val"),
+    "validation": SPLITS.index("ood_val"),
+    "test": SPLITS.index("ood_test"),
+}
+"""What a column may call splits."""
 _DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 
 
@@ -42,6 +51,20 @@ class Table:
         place = self.header.index(name)
         return [row[place] for row in self.rows]
 
+    def keys(self, name: str) -> list[int] | list[float] | list[str]:
+        """Return a column as whole numbers, as numbers or, if one cell is neither, as text."""
+        cells = [cell.strip() for cell in self.column(name)]
+        for row, cell in enumerate(cells):
+            if cell.lower() in MISSING:
+                raise StageError(
+                    f"{self.name}, row {row}: {name} is `{cell}`; every row needs a domain."
+                )
+        return sortable(cells)
+
+    def splits(self, name: str) -> Ints:
+        """Return the splits that a column names, as codes ``[n]``."""
+        return split_codes(self.column(name), name, self.name)
+
     def numbers(self, name: str) -> Array:
         """Return the numbers of a column ``[n]``, NaN where nothing is known."""
         found = np.full(len(self.rows), np.nan)
@@ -58,6 +81,28 @@ class Table:
             if np.isinf(found[row]):
                 raise StageError(f"{self.name}, row {row}: {name} is infinite.")
         return found
+
+
+def split_codes(cells: Sequence[object], column: str, where: str) -> Ints:
+    """Return the splits that words name, as codes ``[n]``; ``where`` stands for the file."""
+    found = []
+    for row, cell in enumerate(cells):
+        code = SPLIT_WORDS.get(str(cell).strip().lower())
+        if code is None:
+            known = ", ".join(SPLIT_WORDS)
+            raise StageError(f"{where}, row {row}: {column} is `{cell}`; expected one of {known}.")
+        found.append(code)
+    return np.array(found, dtype=np.int64)
+
+
+def sortable(cells: list[str]) -> list[int] | list[float] | list[str]:
+    """Return cells as whole numbers, as numbers or, if one is neither, as they are."""
+    for read in (int, float):
+        try:
+            return [read(cell) for cell in cells]
+        except ValueError:
+            continue
+    return cells
 
 
 def read_bytes(path: Path, name: str) -> bytes:

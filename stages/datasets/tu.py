@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gsx.columns import SPLITS, Column, CorpusInfo, corpus_columns
+from gsx.columns import SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Ints
 from gsx.seeds import rng
@@ -30,6 +30,7 @@ from gsx.stages.datasets.family import (
     resolve_options,
     size_of_files,
 )
+from gsx.stages.datasets.found import found_columns, one_way_warning
 from gsx.stages.datasets.placing import (
     Placed,
     Rule,
@@ -118,17 +119,7 @@ def open_tu(order: Order) -> Source:
         split_sizes=split_counts(split),
         build=builder(table),
         dropped=_unused(split),
-        warnings=edge_warnings(graphs),
-    )
-
-
-def edge_warnings(graphs: TuGraphs) -> tuple[str, ...]:
-    """Say how many edges the files have in one direction only."""
-    if not graphs.completed:
-        return ()
-    return (
-        f"{graphs.completed:,} edges of the raw files stand in one direction only; "
-        "the other was added",
+        warnings=one_way_warning(graphs.completed),
     )
 
 
@@ -166,7 +157,7 @@ def _info(name: str, graphs: TuGraphs, placed: Placed) -> CorpusInfo:
         domain="size",
         domains=placed.domains.texts(),
         environments=environments(placed),
-        columns=tu_columns(graphs, outputs=1),
+        columns=found_columns(graphs.table, graphs.node_words, graphs.edge_words, outputs=1),
         num_features=graphs.table.dense("node", "node_feat").shape[1],
         description=(
             f"{_ABOUT[name]} Training graphs are smaller than those of ood_val, and those than "
@@ -174,22 +165,6 @@ def _info(name: str, graphs: TuGraphs, placed: Placed) -> CorpusInfo:
         ),
         licence="free for research (TUDataset)",
         citation=_CITATION[name] + _SPLITS_CITATION,
-    )
-
-
-def tu_columns(graphs: TuGraphs, *, outputs: int) -> tuple[Column, ...]:
-    """Return the columns of a corpus of such graphs."""
-    node = graphs.table.dense("node", "node_feat")
-    edge = graphs.table.edge.get("edge_attr")
-    dense = edge if isinstance(edge, np.ndarray) else None
-    return corpus_columns(
-        outputs=outputs,
-        num_features=node.shape[1],
-        feature_dtype=str(node.dtype),
-        feature_words=graphs.node_words,
-        edge_features=0 if dense is None else dense.shape[1],
-        edge_feature_dtype="float32" if dense is None else str(dense.dtype),
-        edge_feature_words=graphs.edge_words,
     )
 
 
@@ -202,6 +177,7 @@ FAMILY = Family(
     sources=(
         "gsx.stages.datasets.tu",
         "gsx.stages.datasets.tu_files",
+        "gsx.stages.datasets.found",
         "gsx.stages.datasets.placing",
         "gsx.stages.kernels.splits",
     ),

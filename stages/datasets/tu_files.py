@@ -20,6 +20,7 @@ from gsx.columns import Feature
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, pointers, ranges
 from gsx.stages.datasets.archives import Archive
+from gsx.stages.datasets.found import both_ways, features
 from gsx.table import GraphTable
 
 NEEDED = ("A", "graph_indicator")
@@ -27,7 +28,6 @@ OPTIONAL = (
     "graph_labels", "graph_attributes", "node_labels", "node_attributes", "edge_labels",
     "edge_attributes",
 )  # fmt: skip
-_MOST_WORDS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,11 +156,11 @@ def _read_tu(files: _Files) -> TuGraphs:
     node_values = files.checked("node_attributes", np.float32, nodes, "nodes")
     edge_labels = files.checked("edge_labels", np.int64, len(src), "edges")
     edge_values = files.checked("edge_attributes", np.float32, len(src), "edges")
-    node_feat, node_words = _features(node_labels, node_values, "node_label")
-    edge_attr, edge_words = _features(edge_labels, edge_values, "edge_label")
+    node_feat, node_words = features(node_labels, node_values, "node_label")
+    edge_attr, edge_words = features(edge_labels, edge_values, "edge_label")
     if node_feat is None:
         node_feat = np.ones((nodes, 1), dtype=np.float32)
-    src, dst, edge_attr, completed = _both_ways(src, dst, edge_attr, nodes)
+    src, dst, edge_attr, completed = both_ways(src, dst, edge_attr, nodes)
     owner = graph[src]
     edge: dict[str, Array] = {
         "edge_src": (src - node_ptr[owner]).astype(np.int32),
@@ -216,42 +216,6 @@ def _ends(files: _Files, graph: Ints) -> tuple[Ints, Ints]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def _features(
-    labels: Array | None, values: Array | None, name: str
-) -> tuple[Array | None, tuple[Feature, ...]]:
-    """Return labels as codes with words, or values; both together as values and one-hot labels."""
-    if labels is None:
-        return values, ()
-    width = labels.shape[1]
-    names = [name] if width == 1 else [f"{name}_{place}" for place in range(width)]
-    codes, words = np.empty_like(labels), []
-    for place in range(width):
-        known, codes[:, place] = np.unique(labels[:, place], return_inverse=True)
-        words.append(tuple(map(str, known.tolist())))
-    if values is not None:
-        hot = [np.eye(len(each), dtype=np.float32)[codes[:, place]]
-               for place, each in enumerate(words)]  # fmt: skip
-        return np.concatenate([values, *hot], axis=1), ()
-    most = max(len(each) for each in words)
-    if most > _MOST_WORDS:
-        raise StageError(f"{most:,} different values of {name}: these are no categories.")
-    dtype = np.uint8 if most <= 256 else np.uint16
-    features = tuple(Feature(name=n, words=w) for n, w in zip(names, words, strict=True))
-    return codes.astype(dtype), features
-
-
-def _both_ways(
-    src: Ints, dst: Ints, attr: Array | None, nodes: int
-) -> tuple[Ints, Ints, Array | None, int]:
-    """Return the edges sorted, with the other direction of those that stand alone added."""
-    alone = np.flatnonzero(~np.isin(dst * nodes + src, src * nodes + dst))
-    if len(alone):
-        src, dst = np.concatenate([src, dst[alone]]), np.concatenate([dst, src[alone]])
-        attr = None if attr is None else np.concatenate([attr, attr[alone]])
-    order = np.argsort(src * nodes + dst, kind="stable")
-    return src[order], dst[order], None if attr is None else attr[order], len(alone)
-
-
 def _read_counted(data: bytes, where: str) -> TuGraphs:
     """Read the layout of one text file."""
     lines = data.split(b"\n")
@@ -281,9 +245,9 @@ def _read_counted(data: bytes, where: str) -> TuGraphs:
         line = int(rows[src[bad[0]]]) + 1
         raise StageError(f"{where}, line {line}: no node {int(dst[bad[0]])} in this graph")
     offset = node_ptr[graph[src]]
-    src, dst, _, completed = _both_ways(src, dst + offset, None, len(rows))
+    src, dst, _, completed = both_ways(src, dst + offset, None, len(rows))
     offset = node_ptr[graph[src]]
-    node_feat, words = _features(tag[:, None], None, "node_label")
+    node_feat, words = features(tag[:, None], None, "node_label")
     table = GraphTable(
         node_ptr=node_ptr,
         edge_ptr=pointers(np.bincount(graph[src], minlength=len(heads))),

@@ -27,11 +27,15 @@ def embed_graphs(table: GraphTable, words: tuple[Feature, ...]) -> Array:
     nodes = np.maximum(table.num_nodes, 1)
     blocks = [np.log(nodes)[:, None], (table.num_edges / nodes)[:, None]]
     blocks += [each / nodes[:, None] for each in _sums(table, words)]
-    found = np.concatenate([_scaled(each) for each in blocks], axis=1)
-    if found.shape[1] > _WIDTH:
-        _, directions = np.linalg.eigh(found.T @ found)
-        found = found @ directions[:, -_WIDTH:]
-    return np.asarray(found)
+    return _reduced(blocks)
+
+
+def embed_nodes(features: Array, degree: Ints) -> Array:
+    """Return a few numbers per node, ``[N, D]``, of its features ``[N, F]`` and its degree.
+
+    The degree and the features as a whole have a spread of 1 each.
+    """
+    return _reduced([np.log1p(degree)[:, None], np.asarray(features, dtype=np.float64)])
 
 
 def cluster(points: Array, generator: np.random.Generator, most: int = MOST) -> Ints:
@@ -51,9 +55,28 @@ def cluster(points: Array, generator: np.random.Generator, most: int = MOST) -> 
         if quality > best and not tiny:
             best, kept = quality, group
     if kept is None:
-        along = points[:, int(points.var(axis=0).argmax())]
-        kept = (along > np.median(along)).astype(np.int64)
+        kept = _halves(points)
     return np.unique(kept, return_inverse=True)[1]
+
+
+def _halves(points: Array) -> Ints:
+    """Cut points in two at the median of the direction of largest spread that can be cut there."""
+    upper = np.zeros(len(points), dtype=bool)
+    for direction in np.argsort(-points.var(axis=0), kind="stable"):
+        along = points[:, direction]
+        upper = along > np.median(along)
+        if upper.any():
+            break
+    return upper.astype(np.int64)
+
+
+def _reduced(blocks: list[Array]) -> Array:
+    """Return scaled blocks side by side, along the directions in which they spread most."""
+    found = np.concatenate([_scaled(each) for each in blocks], axis=1)
+    if found.shape[1] > _WIDTH:
+        _, directions = np.linalg.eigh(found.T @ found)
+        found = found @ directions[:, -_WIDTH:]
+    return np.asarray(found)
 
 
 def _scaled(block: Array) -> Array:
