@@ -7,7 +7,7 @@ import sys
 import click
 
 from gsx import __version__
-from gsx.cli import care, compare, learn, look, make
+from gsx.cli import care, compare, learn, look, make, share
 from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
 from gsx.errors import GsxError
@@ -28,7 +28,7 @@ for _command in (
     compare.evaluate,
     compare.tabulate,
     tuning.tune,
-    make.export,
+    share.export,
     make.run,
     look.datasets,
     look.ls,
