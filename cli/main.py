@@ -29,6 +29,7 @@ for _command in (
     compare.tabulate,
     tuning.tune,
     share.export,
+    share.report,
     make.run,
     look.datasets,
     look.ls,

@@ -1,4 +1,4 @@
-"""Commands that hand corpora out: export."""
+"""Commands that hand corpora out and show them: export, report."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gsx.cli.options import Making, making_options
-from gsx.cli.output import ordered, print_json
+from gsx.cli.options import Making, json_option, making_options, store_option
+from gsx.cli.output import ordered, print_json, progress_bar, readable_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gsx.storage.manifest import Manifest
     from gsx.storage.store import Artifact, Store
 
 LAYOUTS = ("portable",)
@@ -110,3 +113,82 @@ def portable_copy(artifact: Artifact, target: Path, store: Store) -> Path:
 
     write(Corpus(artifact), manifests(store, artifact), target)
     return target
+
+
+@click.command(short_help="Write a page that shows what a corpus is and whether it is true.")
+@click.argument("corpus")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    default="report.html",
+    show_default=True,
+    help="Page to write.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which graphs are drawn.")
+@click.option("--no-models", is_flag=True, help="Leave trained classifiers out.")
+@store_option
+@json_option
+def report(
+    corpus: str, *, out: Path, seed: int, no_models: bool, store: str | None, as_json: bool
+) -> None:
+    """Write one self-contained HTML page about CORPUS.
+
+    It tells what the corpus is, how it was made, how far it reaches outside training, whether
+    its synthetic graphs are true to their parents, what graphs look like, and what classifiers
+    in the store make of it.
+    """
+    from gsx.stages.report import Sources
+    from gsx.stages.report import report as write
+    from gsx.storage.corpus import Corpus
+    from gsx.storage.disk import explained, write_atomically
+    from gsx.storage.lineage import children, manifests
+    from gsx.storage.store import Store
+
+    started = time.perf_counter()
+    place = Store.at(store)
+    artifact = place.resolve(corpus, kind="corpus")
+    lineage = manifests(place, artifact)
+    models = []
+    if not no_models:
+        for where, digest in _trained_on(lineage):
+            models += [(where, model) for model in children(place, digest, "model")]
+    sources = Sources(
+        corpus=Corpus(artifact),
+        lineage=tuple(lineage),
+        extractor=_extractor(place, lineage),
+        models=models,
+    )
+    with progress_bar("report", quiet=as_json) as progress:
+        text = write(sources, seed=seed, progress=progress)
+    with explained(str(out), lost="Nothing was written there."):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, text.encode())
+    seconds = round(time.perf_counter() - started, 3)
+    if as_json:
+        size = len(text.encode())
+        print_json({"path": str(out), "bytes": size, "key": artifact.key, "seconds": seconds})
+        return
+    click.echo(f"report    {artifact.key[:12]}  {readable_bytes(len(text.encode())):<16} "
+               f"made in {seconds:.1f} s\n          {out}")  # fmt: skip
+
+
+def _trained_on(lineage: Sequence[Manifest]) -> list[tuple[str, str]]:
+    """Return the contents whose models a report shows: the corpus, as exported too, its source."""
+    corpora = [manifest for manifest in lineage if manifest.kind == "corpus"]
+    same = 2 if corpora[0].stage == "export" else 1
+    return [
+        ("this corpus" if place < same else "its source", manifest.digest)
+        for place, manifest in enumerate(corpora)
+    ]
+
+
+def _extractor(store: Store, lineage: Sequence[Manifest]) -> Artifact | None:
+    """Return the extractor a corpus was made with, if the store holds that very one."""
+    for manifest in lineage:
+        if manifest.kind == "extractor":
+            found = store.peek("extractor", manifest.key, manifest.digest)
+            if found is not None and found.manifest.digest == manifest.digest:
+                return found
+    return None

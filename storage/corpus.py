@@ -243,6 +243,12 @@ class Corpus(Sequence["Data"]):
             for group in range(len(self._open(number).groups))
         ]
 
+    def group_sizes(self) -> Iterator[tuple[int, int, int]]:
+        """Yield number of shard, number of row group and graphs of every row group, in order."""
+        for number in range(len(self._shards)):
+            for group, size in enumerate(self._open(number).groups):
+                yield number, group, size
+
     def read_group(self, part: tuple[int, int], columns: Sequence[str] | None) -> GraphTable:
         """Return one row group of one shard."""
         return self._open(part[0]).read(columns, part[1])

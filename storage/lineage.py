@@ -65,6 +65,15 @@ def manifests(store: Store, artifact: Artifact) -> list[Manifest]:
     return found
 
 
+def children(store: Store, digest: str, kind: str) -> list[Artifact]:
+    """Return the artifacts of a kind that were made directly from the content ``digest``."""
+    return [
+        artifact
+        for artifact in store.artifacts(kind)
+        if any(parent.digest == digest for parent in artifact.manifest.parents)
+    ]
+
+
 def _carried(artifact: Artifact) -> dict[str, Manifest]:
     """Return the manifests in the ``lineage`` folder of a bundle, by digest."""
     found = {}
