@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,12 +12,12 @@ from gsx.cli.options import Making, json_option, making_options, store_option
 from gsx.cli.output import ordered, print_json, progress_bar, readable_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gsx.storage.manifest import Manifest
     from gsx.storage.store import Artifact, Store
 
-LAYOUTS = ("portable",)
+LAYOUTS = ("portable", "pyg", "good", "ogb", "dgl", "csv", "smi", "sdf")
 """What a directory outside the store may look like."""
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 """What shards of a corpus in the store may look like."""
@@ -34,6 +34,13 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
     show_default=True,
     help="What to write.",
 )
+@click.option(
+    "--labels",
+    type=click.Choice(["same-class", "argmax", "soft"]),
+    default="same-class",
+    show_default=True,
+    help="good, ogb, dgl: leave graphs with soft labels out, take the likeliest class, or keep.",
+)
 @click.option("--out", metavar="DIR", help="The same as DIR.")
 @click.option("--creator", default="", help="Who publishes it, for the card.")
 @click.option("--url", default="", help="Where it is published, for the card.")
@@ -43,15 +50,15 @@ def export(
     directory: str | None,
     form: str,
     out: str | None,
-    creator: str,
-    url: str,
     making: Making,
+    **said: Any,  # noqa: ANN401
 ) -> None:
     """Write CORPUS to DIR, a new or empty directory, in a layout that other tools read.
 
     `portable` is for everybody: Parquet, a dataset card, Croissant, checksums, splits as CSV and a
-    loader for PyG. `parquet`, `zarr` and `both` write the shards anew into the store, and to DIR
-    if it is named.
+    loader for PyG. `pyg`, `good`, `ogb` and `dgl` are what these libraries read, `csv` plain
+    tables, `smi` and `sdf` molecules. `parquet`, `zarr` and `both` write the shards anew into the
+    store, and to DIR if it is named.
     """
     from gsx.errors import UsageError
     from gsx.storage.store import Store
@@ -69,11 +76,11 @@ def export(
         return
     if target is None:
         raise UsageError(f"name the directory to write: `gsx export {corpus} --to {form} DIR`")
-    _export(artifact, store, Path(target), making, creator=creator, url=url)
+    _export(artifact, store, Path(target), making, {"layout": form, **said})
 
 
 def _export(
-    artifact: Artifact, store: Store, target: Path, making: Making, *, creator: str, url: str
+    artifact: Artifact, store: Store, target: Path, making: Making, said: Mapping[str, Any]
 ) -> None:
     from gsx.stages.export import export as write
     from gsx.storage.corpus import Corpus
@@ -84,7 +91,7 @@ def _export(
         return
     started = time.perf_counter()
     lineage = manifests(store, artifact)
-    made, reused = write(Corpus(artifact), lineage, target, creator=creator, url=url)
+    made, reused = write(Corpus(artifact), lineage, target, **said)
     seconds = time.perf_counter() - started
     manifest = made.manifest
     if making.as_json:

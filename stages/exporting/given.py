@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
+
+LabelMode = Literal["same-class", "argmax", "soft"]
+"""Leave graphs with soft labels out, take their likeliest class, or keep labels as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +23,8 @@ class Given:
     """Day of the export, YYYY-MM-DD."""
     creator: str = ""
     url: str = ""
+    labels: LabelMode = "same-class"
+    """What becomes of soft labels where a layout knows hard ones only."""
 
     @property
     def origin(self) -> Manifest:

@@ -77,7 +77,7 @@ def _splits(bundle: Bundle, corpus: Corpus) -> None:
         parts.setdefault(shard.split, []).append(rows)
     for split, rows_of_split in parts.items():
         columns = {name: _joined([part[name] for part in rows_of_split]) for name in rows}
-        bundle.write(f"splits/{split}.csv", partial(write_csv, columns=columns))
+        bundle.write(f"splits/{split}.csv", partial(write_csv, parts=[columns]))
 
 
 def _joined(parts: Sequence[Array | list[str]]) -> Array | list[str]:
@@ -97,7 +97,7 @@ def _node_splits(bundle: Bundle, corpus: Corpus) -> None:
         columns = {"graph_id": graph[rows], "node": node[rows]} | {
             name.removeprefix("node_"): table.dense("node", name)[rows] for name in names[2:]
         }
-        bundle.write(f"splits/{SPLITS[code]}.csv", partial(write_csv, columns=columns))
+        bundle.write(f"splits/{SPLITS[code]}.csv", partial(write_csv, parts=[columns]))
 
 
 def _shard_origins(corpus: Corpus) -> dict[str, set[str]]:
