@@ -7,7 +7,7 @@ import sys
 import click
 
 from gsx import __version__
-from gsx.cli import care, compare, learn, look, make
+from gsx.cli import care, compare, learn, look, make, share
 from gsx.cli import fetch as fetching
 from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
@@ -30,7 +30,8 @@ for _command in (
     compare.evaluate,
     compare.tabulate,
     tuning.tune,
-    make.export,
+    share.export,
+    share.report,
     make.run,
     look.datasets,
     look.ls,

@@ -1,4 +1,4 @@
-"""Commands that make artifacts: prepare, describe, export, run."""
+"""Commands that make artifacts: prepare, describe, pretrain, generate, run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.options import Making, device_option, making_options, out_option, raw_option
+from gsx.cli.options import (
+    Making,
+    device_option,
+    making_options,
+    out_option,
+    portable_option,
+    raw_option,
+)
 from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
 from gsx.cli.own import own_config, own_options
+from gsx.cli.share import portable_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gsx.pipeline.plan import Step
     from gsx.storage.publish import Built
@@ -234,7 +242,7 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     help="How graphs are stored.  [default: parquet]",
 )
 @raw_option
-@out_option
+@portable_option
 @making_options
 def generate(source: str, out: str | None, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Generate a corpus from SOURCE: a recipe, the name of a dataset, or a corpus.
@@ -245,29 +253,10 @@ def generate(source: str, out: str | None, making: Making, **given: Any) -> None
     from gsx.cli.generating import generating_plan
 
     plan, artifacts = generating_plan(source, given, making.store)
-    results = _run(plan, artifacts, making, out)
+    results = _run(plan, artifacts, making, out, hand_out=portable_copy)
     if making.as_json and not making.dry_run:
         steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
         print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
-
-
-@click.command(short_help="Write a corpus in another format.")
-@click.argument("corpus")
-@click.option(
-    "--to",
-    "form",
-    type=click.Choice(list(FORMATS)),
-    required=True,
-    help="Format to write.",
-)
-@out_option
-@making_options
-def export(corpus: str, form: str, out: str | None, making: Making) -> None:
-    """Write CORPUS in another format; content, order and shard borders stay the same."""
-    from gsx.storage.store import Store
-
-    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
-    run_stage("convert", {"formats": FORMATS[form]}, {"prepare": artifact}, making, out)
 
 
 @click.command(short_help="Run a recipe: make what is missing.")
@@ -318,8 +307,12 @@ def _run(
     given: Mapping[str, Artifact],
     making: Making,
     out: str | None = None,
+    hand_out: Callable[[Artifact, Path, Store], Path] | None = None,
 ) -> list[tuple[str, Built, str]]:
-    """Run a plan, or only show it, and return what each step made and where it is now."""
+    """Run a plan, or only show it, and return what each step made and where it is now.
+
+    ``hand_out`` writes the last artifact to ``out``; without it the artifact is copied as it is.
+    """
     from gsx.pipeline.runner import run_plan
     from gsx.storage.copy import copy_artifact
     from gsx.storage.store import Store
@@ -340,7 +333,12 @@ def _run(
     ):
         path = built.artifact.place.url
         if out is not None and step is plan[-1]:
-            path = str(copy_artifact(built.artifact, Path(out)))
+            target = Path(out)
+            path = str(
+                copy_artifact(built.artifact, target)
+                if hand_out is None
+                else hand_out(built.artifact, target, store)
+            )
         results.append((step.name, built, path))
         if not quiet:
             click.echo(built_line(step.name, built))

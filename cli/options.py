@@ -34,6 +34,12 @@ out_option = click.option(
     metavar="DIR",
     help="Also copy the artifact to this new or empty directory.",
 )
+portable_option = click.option(
+    "--out",
+    type=click.Path(),
+    metavar="DIR",
+    help="Also write it to this new or empty directory, for people without gsx.",
+)
 raw_option = click.option(
     "--raw",
     envvar="GSX_RAW_DATA",

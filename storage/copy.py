@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-from gsx.errors import ArtifactError, StoreError
-from gsx.storage.disk import explained, flush_directory, flush_file, remove_tree
+from gsx.errors import ArtifactError
+from gsx.storage.disk import explained, flush_file
 from gsx.storage.manifest import MANIFEST, RUN_RECORD
+from gsx.storage.outside import new_directory, refuse_unless_free
 from gsx.storage.place import Place
 from gsx.storage.store import Artifact
 from gsx.storage.trust import trust
@@ -21,42 +21,15 @@ def copy_artifact(artifact: Artifact, target: Path) -> Path:
     A target that already holds the same content is left as it is.
     """
     with explained(str(target), lost="Nothing was written there."):
-        if target.is_dir() and not target.is_symlink() and any(target.iterdir()):
-            if _holds(target, artifact):
-                return target
-            raise StoreError(
-                f"{target} is not empty; nothing was written. Name an empty or new directory with "
-                "`--out DIR`."
-            )
-        _require_directory(target)
+        if _holds(target, artifact):
+            return target
+        refuse_unless_free(target)
         refuse(artifact.place, quick_problems(artifact.place, artifact.manifest))
-        _copy(artifact, Path(os.path.abspath(target)))  # noqa: PTH100  (a link must stay one)
+        with new_directory(target) as draft:
+            _copy_files(artifact, draft)
+            refuse(artifact.place, find_problems(Place.at(draft), artifact.manifest))
     trust(target, artifact.manifest)
     return target
-
-
-def _require_directory(target: Path) -> None:
-    """Refuse a target that is something else than a directory, or lies in something else."""
-    if target.is_symlink():
-        raise StoreError(f"{target} is a link. Name a directory with `--out DIR`.")
-    existing = next(path for path in (target, *target.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise StoreError(f"{existing} is not a directory. Name another with `--out DIR`.")
-
-
-def _copy(artifact: Artifact, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        remove_tree(draft)
-        _copy_files(artifact, draft)
-        refuse(artifact.place, find_problems(Place.at(draft), artifact.manifest))
-        if target.is_dir():
-            target.rmdir()
-        draft.rename(target)
-    finally:
-        remove_tree(draft)
-    flush_directory(target.parent)
 
 
 def _copy_files(artifact: Artifact, draft: Path) -> None:
@@ -72,6 +45,8 @@ def _copy_files(artifact: Artifact, draft: Path) -> None:
 
 
 def _holds(target: Path, artifact: Artifact) -> bool:
+    if not target.is_dir() or target.is_symlink():
+        return False
     place = Place.at(target)
     try:
         manifest = read_manifest(place)

@@ -18,7 +18,7 @@ from gsx.storage.hotcache import build_hot, open_hot
 from gsx.storage.parquet import ParquetShard
 from gsx.storage.store import Artifact, Store
 from gsx.storage.zarr3 import ZarrShard
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable, Values, concat
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -197,6 +197,15 @@ class Corpus(Sequence["Data"]):
         for shard, group in self.groups(split):
             yield self._open(shard).read(columns, group)
 
+    def graph_columns(self, number: int, names: Sequence[str]) -> dict[str, Values]:
+        """Return columns of the graphs of one shard, with ``num_nodes`` and ``num_edges``."""
+        shard = self._open(number)
+        if isinstance(shard, ParquetShard):
+            return shard.graph_columns(names)
+        table = shard.read(names)
+        sizes = {"num_nodes": table.num_nodes, "num_edges": table.num_edges}
+        return {**sizes, **{name: table.graph[name] for name in names}}
+
     @property
     def shards(self) -> list[Shard]:
         """The shards, in the order of the corpus."""
@@ -233,6 +242,12 @@ class Corpus(Sequence["Data"]):
             if names is None or name in names
             for group in range(len(self._open(number).groups))
         ]
+
+    def group_sizes(self) -> Iterator[tuple[int, int, int]]:
+        """Yield number of shard, number of row group and graphs of every row group, in order."""
+        for number in range(len(self._shards)):
+            for group, size in enumerate(self._open(number).groups):
+                yield number, group, size
 
     def read_group(self, part: tuple[int, int], columns: Sequence[str] | None) -> GraphTable:
         """Return one row group of one shard."""

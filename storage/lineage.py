@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gsx.storage.manifest import Parent
+from gsx.storage.manifest import MAX_MANIFEST_BYTES, Manifest, Parent, decode_manifest
 from gsx.storage.store import Artifact, Store
+
+LINEAGE = "lineage"
+"""Folder of a bundle that holds the manifests of what it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,46 @@ def lineage(store: Store, artifact: Artifact) -> Iterator[Ancestor]:
         if found is not None and (found.key, found.manifest.digest) not in met:
             met.add((found.key, found.manifest.digest))
             waiting += [(depth + 1, older) for older in reversed(found.manifest.parents)]
+
+
+def manifests(store: Store, artifact: Artifact) -> list[Manifest]:
+    """Return the manifest of ``artifact`` and of every ancestor the store holds, each once.
+
+    What a bundle carries in its ``lineage`` folder stands in for what the store lacks.
+    """
+    carried = _carried(artifact)
+    found = [artifact.manifest]
+    waiting = list(artifact.manifest.parents)
+    while waiting:
+        parent = waiting.pop(0)
+        if any(parent.digest == known.digest for known in found):
+            continue
+        held = store.peek(parent.kind, parent.key, parent.digest)
+        manifest = carried.get(parent.digest) if held is None else held.manifest
+        if manifest is not None and manifest.digest == parent.digest:
+            found.append(manifest)
+            waiting += manifest.parents
+    return found
+
+
+def children(store: Store, digest: str, kind: str) -> list[Artifact]:
+    """Return the artifacts of a kind that were made directly from the content ``digest``."""
+    return [
+        artifact
+        for artifact in store.artifacts(kind)
+        if any(parent.digest == digest for parent in artifact.manifest.parents)
+    ]
+
+
+def _carried(artifact: Artifact) -> dict[str, Manifest]:
+    """Return the manifests in the ``lineage`` folder of a bundle, by digest."""
+    found = {}
+    for name in artifact.manifest.files:
+        if name.startswith(f"{LINEAGE}/"):
+            data = artifact.place.read_bytes(name, limit=MAX_MANIFEST_BYTES)
+            manifest = decode_manifest(data, f"{artifact.place.url}/{name}")
+            found[manifest.digest] = manifest
+    return found
 
 
 def _ancestor(depth: int, parent: Parent, found: Artifact | None) -> Ancestor:

@@ -126,6 +126,22 @@ class ParquetShard:
             raise ArtifactError(f"{self.where} is damaged: {error}") from error
         return from_arrow(arrow, wanted, self.where)
 
+    def graph_columns(self, names: Sequence[str]) -> dict[str, Values]:
+        """Return columns of graphs, and how large graphs are, without reading nodes or edges."""
+        wanted = [self.info.column(name) for name in names]
+        try:
+            with self._alone:
+                arrow = self._file.read(columns=[*_SIZES, *names])
+        except (pa.ArrowException, OSError) as error:
+            raise ArtifactError(f"{self.where} is damaged: {error}") from error
+        return {
+            **{name: _numbers(_one_chunk(arrow, name)) for name in _SIZES},
+            **{
+                column.name: _from_arrow_values(_one_chunk(arrow, column.name), column, self.where)
+                for column in wanted
+            },
+        }
+
     def iter_groups(self, names: Sequence[str] | None = None) -> Iterator[GraphTable]:
         """Yield one table per row group."""
         for group in range(self._file.metadata.num_row_groups):

@@ -1,0 +1,135 @@
+"""The layout of OGB's ``DatasetSaver``: one array of all graphs, labels, a split dictionary."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gsx.columns import CorpusInfo
+from gsx.ragged import Array, Ints
+from gsx.stages.exporting.flat import parts, require_graphs
+from gsx.stages.exporting.given import Given
+from gsx.stages.exporting.words import about
+from gsx.storage.bundle import Bundle
+from gsx.table import GraphTable, concat
+
+SPLITS = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "id_valid",
+          "id_test": "id_test"}  # fmt: skip
+"""Our splits, and the keys of ``get_idx_split``."""
+_METRICS = {"accuracy": "acc", "roc_auc": "rocauc", "rmse": "rmse", "mcc": "mcc"}
+
+READER = '''"""Read this corpus with OGB: `PygGraphPropPredDataset(NAME, meta_dict=meta_dict())`."""
+
+from pathlib import Path
+
+import torch
+
+HERE = Path(__file__).parent
+NAME = "{name}"
+
+
+def meta_dict():
+    found = torch.load(HERE / "meta_dict.pt", weights_only=True)
+    return {{**found, "dir_path": str(HERE / found["dir_path"])}}
+'''
+
+
+def fill(bundle: Bundle, given: Given) -> None:
+    """Write the folder that OGB's dataset objects read, and what it must be told about it."""
+    require_graphs(given, "ogb")
+    info = given.corpus.info
+    found: list[tuple[GraphTable, Array]] = []
+    split_of: list[Ints] = []
+    for split in SPLITS:
+        if split in given.corpus.splits:
+            mine = list(parts(given, split))
+            found += mine
+            count = sum(len(table) for table, _ in mine)
+            split_of.append(np.full(count, list(SPLITS).index(split)))
+    table = concat([part for part, _ in found])
+    y = np.concatenate([each for _, each in found])
+    where = np.concatenate(split_of)
+    folder = info.name.replace("-", "_")
+    bundle.write(f"{folder}/raw/data.npz", partial(_save_arrays, arrays=_arrays(table)))
+    labels = {"graph_label": y.reshape(len(y), -1)}
+    bundle.write(f"{folder}/raw/graph-label.npz", partial(_save_arrays, arrays=labels))
+    index = {
+        key: torch.from_numpy(np.flatnonzero(where == number))
+        for number, key in enumerate(SPLITS.values())
+    }
+    bundle.write(f"{folder}/split/{info.domain}/split_dict.pt", partial(_save, value=index))
+    bundle.add(f"{folder}/RELEASE_v1.txt", f"# Release note for {info.name}\n".encode())
+    bundle.add(f"{folder}/mapping/README.md", _mapping(given).encode())
+    ids = "graph_idx,graph_id\n" + "".join(
+        f"{row},{number}\n" for row, number in enumerate(table.dense("graph", "graph_id").tolist())
+    )
+    bundle.add(f"{folder}/mapping/graphidx2graphid.csv", ids.encode())
+    bundle.write("meta_dict.pt", partial(_save, value=_meta(info, folder, table)))
+    bundle.add("load_ogb.py", READER.format(name=f"ogbg-{info.name}").encode())
+
+
+def _arrays(table: GraphTable) -> dict[str, Array]:
+    found: dict[str, Array] = {
+        "edge_index": np.stack(
+            [table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")]
+        ).astype(np.int64),
+        "num_nodes_list": table.num_nodes.astype(np.int64),
+        "num_edges_list": table.num_edges.astype(np.int64),
+        "node_feat": _plain(table.dense("node", "node_feat")),
+        "node_env_id": np.repeat(table.dense("graph", "env_id"), table.num_nodes)[:, None].astype(
+            np.int64
+        ),
+    }
+    if "edge_attr" in table.edge:
+        found["edge_feat"] = _plain(table.dense("edge", "edge_attr"))
+    return found
+
+
+def _plain(values: Array) -> Array:
+    return values.astype(np.int64 if values.dtype.kind in "iu" else np.float32)
+
+
+def _meta(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, Any]:
+    kinds = {"classification": "multiclass classification", "regression": "regression"}
+    return {
+        "version": 1,
+        "dir_path": folder,
+        "binary": "True",
+        "num tasks": 1 if info.task == "classification" else len(info.outputs),
+        "num classes": {"classification": len(info.outputs), "regression": -1}.get(info.task, 2),
+        "task type": kinds.get(info.task, "binary classification"),
+        "eval metric": _METRICS[info.metric],
+        "split": info.domain,
+        "download_name": folder,
+        "url": "",
+        "add_inverse_edge": "False",
+        "has_node_attr": "True",
+        "has_edge_attr": str("edge_attr" in table.edge),
+        "additional node files": "node_env_id",
+        "additional edge files": "None",
+        "is hetero": "False",
+    }
+
+
+def _mapping(given: Given) -> str:
+    rows = "\n".join(
+        f"| {row['id']} | {row['name']} | {row['origin']} |" for row in given.corpus.environments
+    )
+    return (
+        f"# {given.corpus.info.name}\n\n{about(given)}\n\n`node_env_id` is the environment of "
+        "the graph of a node, -1 where it is hidden. `graphidx2graphid.csv` leads to the corpus."
+        f"\n\n| env_id | name | origin |\n|---|---|---|\n{rows}\n"
+    )
+
+
+def _save_arrays(path: Path, arrays: dict[str, Array]) -> None:
+    with path.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
+
+
+def _save(path: Path, value: object) -> None:
+    torch.save(value, path)

@@ -1,0 +1,116 @@
+"""What is said about a corpus to people and machines: what it is, how it was made, its limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gsx.stages.exporting.given import Given
+from gsx.storage.manifest import Manifest
+
+_LICENCES = {
+    "mit": "MIT",
+    "apache-2.0": "Apache-2.0",
+    "bsd-3-clause": "BSD-3-Clause",
+    "cc0-1.0": "CC0-1.0",
+    "cc-by-4.0": "CC-BY-4.0",
+    "cc-by-sa-4.0": "CC-BY-SA-4.0",
+    "gpl-3.0": "GPL-3.0-only",
+    "odc-by": "ODC-By-1.0",
+}
+"""Identifiers of the Hub, and those of SPDX."""
+
+
+def licence_id(text: str) -> str | None:
+    """Return the identifier the Hub knows, if the licence begins with its name."""
+    found = re.match(r"[A-Za-z0-9.-]+", text)
+    word = found[0].lower().rstrip(".,;") if found else ""
+    return word if word in _LICENCES else None
+
+
+def spdx_url(text: str) -> str:
+    """Return the page of the licence where it is a known one, else what was stated."""
+    found = licence_id(text)
+    return f"https://spdx.org/licenses/{_LICENCES[found]}.html" if found else text or "not stated"
+
+
+def about(given: Given) -> str:
+    """Say in a few sentences what the corpus is."""
+    corpus, info = given.corpus, given.corpus.info
+    items = sum((corpus.nodes or corpus.splits).values())
+    what = "nodes" if corpus.nodes else "graphs"
+    lines = [info.description.strip()] if info.description else []
+    lines.append(
+        f"{items:,} labelled {what} in the splits {', '.join(corpus.nodes or corpus.splits)}; "
+        f"what shifts between them is the {info.domain}. Task: {info.task} of "
+        f"{', '.join(info.outputs)}, scored by {info.metric}."
+    )
+    if given.augmented:
+        lines.append(
+            f"{given.augmented:,} training graphs are synthetic: made from training graphs by "
+            "Graph Structure Extrapolation (Li, Gui, Luo, Ji, ICML 2024). The column `origin` "
+            "tells which, and `provenance` where every node, edge and label of them came from."
+        )
+    return " ".join(lines)
+
+
+def made_by(given: Given) -> Iterator[str]:
+    """Yield one line per step that led to the corpus, the last one first."""
+    for manifest in given.lineage:
+        if manifest.stage == "export":
+            continue
+        options = ", ".join(f"{key} = {_short(value)}" for key, value in manifest.config.items())
+        made = f"**{manifest.stage}** v{manifest.stage_version}, {manifest.kind}"
+        yield f"- {made} `{manifest.key[:12]}`: {options or 'no options'}"
+        yield from (f"  - raw file `{name}`, SHA-256 `{sha}`" for name, sha in manifest.raw.items())
+
+
+def _short(value: object) -> str:
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def limits(given: Given) -> list[str]:
+    """Return what a user should know: warnings, what was left out, what is not real."""
+    manifest = given.corpus.artifact.manifest
+    lines = [*manifest.warnings]
+    lines += [f"{each.count:,} left out: {each.reason}" for each in manifest.dropped]
+    lines += [f"{count:,} {name.replace('_', ' ')} are in the graphs"
+              for name, count in manifest.summary.get("oddities", {}).items() if count]  # fmt: skip
+    if given.augmented:
+        lines += [
+            "Synthetic graphs are for training. Scores belong to the held-out splits, which hold "
+            "source graphs only.",
+            "Labels of synthetic graphs are those of the pieces that were found to decide them, so "
+            "they are as right as the extractor; where labels were mixed they are soft.",
+            "Augmentation alone cannot show which features are causal; compare with training on "
+            "`origin = source`.",
+            *quality_lines(manifest),
+            *_extractor_lines(given.lineage),
+        ]
+    return lines
+
+
+def _extractor_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
+    """Yield how well the causal pieces were found, where a truth is known."""
+    for manifest in lineage:
+        causal = manifest.summary.get("quality", {}).get("causal")
+        if manifest.kind == "extractor" and isinstance(causal, dict) and "iou" in causal:
+            yield (
+                f"Causal pieces overlap the true ones by {causal['iou']:.1%} (IoU of nodes); "
+                "labels of splices lean on them."
+            )
+
+
+def quality_lines(manifest: Manifest) -> list[str]:
+    """Return the figures of the manifest that speak for or against the synthetic graphs."""
+    quality = manifest.summary.get("quality", {})
+    lines = []
+    for name, row in quality.items() if isinstance(quality, dict) else ():
+        if name.startswith("option_") and isinstance(row, dict):
+            lines.append(
+                f"Option {name.removeprefix('option_')}: {row['graphs']:,} graphs, "
+                f"{row['distinct']:,} distinct, {row['larger_than_training']:.1%} larger and "
+                f"{row['smaller_than_training']:.1%} smaller than any training graph, "
+                f"{row['overlap_with_held_out']:,} equal to a held-out graph."
+            )
+    return lines

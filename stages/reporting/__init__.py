@@ -1,0 +1,1 @@
+"""The parts of the report: what is read, what is checked, what is drawn."""

@@ -1,0 +1,28 @@
+"use strict";
+(() => {
+  const form = document.querySelector(".filters");
+  if (!form) return;
+  const cards = [...document.querySelectorAll(".gallery figure")];
+  const selects = [...form.querySelectorAll("select")];
+  const count = document.getElementById("shown");
+  const fits = (card, but) =>
+    selects.every((s) => s === but || !s.value || card.dataset[s.name] === s.value);
+
+  function update() {
+    let shown = 0;
+    for (const card of cards) {
+      card.hidden = !fits(card, null);
+      if (!card.hidden) shown += 1;
+    }
+    // A choice that would leave nothing cannot be made.
+    for (const select of selects) {
+      const left = new Set(cards.filter((c) => fits(c, select)).map((c) => c.dataset[select.name]));
+      for (const option of select.options) option.disabled = option.value !== "" && !left.has(option.value);
+    }
+    count.textContent = `${shown} of ${cards.length} pictures`;
+  }
+
+  form.addEventListener("change", update);
+  form.addEventListener("reset", () => setTimeout(update));
+  update();
+})();

@@ -1,0 +1,152 @@
+"""How far a corpus reaches outside its training graphs: sizes, degrees, features, surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gsx.columns import CorpusInfo
+from gsx.ragged import Array, Ints, Ragged, concat_ragged, rows_of, texts_of
+from gsx.stages.kernels.embedding import embed, nearest, plane_of
+from gsx.stages.kernels.statistics import outside
+from gsx.stages.reporting.sample import Facts, Sample
+from gsx.storage.corpus import Corpus
+from gsx.table import GraphTable
+
+SHOWN_FEATURES = 9
+TRAIN_SCAFFOLDS, MOST_SCAFFOLDS = 6000, 600
+"""Molecules of training, and of each other group, whose scaffold is worked out."""
+
+
+def sizes(facts: Facts) -> list[dict[str, Any]]:
+    """Return one row per group: how large its graphs are, and how many are out of range."""
+    train = facts.nodes[facts.groups["train"]] if "train" in facts.groups else facts.nodes
+    low, high = int(train.min()), int(train.max())
+    found = []
+    for name, rows in facts.groups.items():
+        nodes = facts.nodes[rows]
+        far = outside(nodes, low, high)
+        found.append(
+            {
+                "group": name,
+                "graphs": len(rows),
+                "min": int(nodes.min()),
+                "median": float(np.median(nodes)),
+                "max": int(nodes.max()),
+                "degree": float((facts.edges[rows] / np.maximum(nodes, 1)).mean()),
+                **far,
+            }
+        )
+    return found
+
+
+def surroundings(facts: Facts, sample: Sample) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+    """Return places of sampled graphs in a plane, and how near each group is to what is trained on.
+
+    Distances are those of the space before it was flattened.
+    """
+    groups = {name: sample.at(rows) for name, rows in facts.groups.items()}
+    every = np.concatenate(list(groups.values()))
+    vectors = embed(sample.table.take(every))
+    owner = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups.values()])
+    names = list(groups)
+    known = owner == names.index("train") if "train" in names else np.ones(len(every), dtype=bool)
+    scaled, flat = plane_of(vectors, known)
+    points = {name: flat[owner == number] for number, name in enumerate(names)}
+    rows = []
+    if "train" in names:
+        source = scaled[known]
+        extra = scaled[owner == names.index("augmented")] if "augmented" in names else None
+        for number, name in enumerate(names):
+            if name in ("train", "augmented"):
+                continue
+            mine = scaled[owner == number]
+            row = {"group": name, "to_source": float(np.median(nearest(mine, source)))}
+            if extra is not None:
+                row["to_augmented"] = float(np.median(nearest(mine, extra)))
+            rows.append(row)
+    return points, rows
+
+
+def features(info: CorpusInfo, facts: Facts, sample: Sample) -> list[dict[str, Any]]:
+    """Return, per feature, the total variation between training nodes and those of each group."""
+    column = next((column for column in info.columns if column.name == "node_feat"), None)
+    if column is None or "train" not in facts.groups:
+        return []
+    tables = {name: _of(sample, rows) for name, rows in facts.groups.items()}
+    values = {name: table.dense("node", "node_feat") for name, table in tables.items()}
+    words = column.features or ()
+    found = []
+    for place in range(min(info.num_features, SHOWN_FEATURES)):
+        mine = {name: each[:, place].astype(np.float64) for name, each in values.items()}
+        edges = _bins(np.concatenate(list(mine.values())))
+        if len(edges) < 3:
+            continue
+        shares = {
+            name: np.histogram(each, edges)[0] / max(len(each), 1) for name, each in mine.items()
+        }
+        far = {
+            name: float(np.abs(share - shares["train"]).sum() / 2)
+            for name, share in shares.items()
+            if name != "train"
+        }
+        found.append({"name": words[place].name if words else f"feature {place}", "far": far})
+    return found
+
+
+def _bins(values: Array) -> Array:
+    kinds = np.unique(values)
+    if len(kinds) <= 64:
+        return np.concatenate([kinds - 1e-6, [kinds[-1] + 1]])
+    return np.unique(np.quantile(values, np.linspace(0, 1, 33)))
+
+
+def feature_means(info: CorpusInfo, facts: Facts, sample: Sample) -> Mapping[str, Array]:
+    """Return the mean of all features of every sampled graph, where features are real numbers."""
+    column = next((column for column in info.columns if column.name == "node_feat"), None)
+    if column is None or not column.dtype.startswith("float"):
+        return {}
+    found = {}
+    for name, rows in facts.groups.items():
+        table = _of(sample, rows)
+        mean = table.dense("node", "node_feat").mean(axis=1, dtype=np.float64)
+        total = np.bincount(rows_of(table.node_ptr), mean, minlength=len(table))
+        found[name] = total / np.maximum(table.num_nodes, 1)
+    every = np.concatenate(list(found.values()))
+    return found if np.ptp(every) > 0 else {}
+
+
+def scaffolds(corpus: Corpus, facts: Facts) -> list[dict[str, Any]]:
+    """Return, per group, how many molecules have a scaffold that training molecules lack.
+
+    Some thousand training molecules stand for all, some hundred of each other group.
+    """
+    if not any(column.name == "smiles" for column in corpus.info.columns):
+        return []
+    from gsx.stages.kernels.chem import read_molecules
+
+    parts = [corpus.graph_columns(each, ["smiles"])["smiles"] for each in range(len(corpus.shards))]
+    texts = concat_ragged([part for part in parts if isinstance(part, Ragged)])
+    found = {}
+    for name, rows in facts.groups.items():
+        most = TRAIN_SCAFFOLDS if name == "train" else MOST_SCAFFOLDS
+        some = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)]
+        found[name] = read_molecules(texts_of(texts.take(some))).scaffolds
+    known = set(found.get("train", ()))
+    return [
+        {
+            "group": name,
+            "graphs": len(each),
+            "distinct": len(set(each)),
+            "unseen": float(np.mean([scaffold not in known for scaffold in each])),
+            "known_from": len(found["train"]),
+        }
+        for name, each in found.items()
+        if name != "train" and each
+    ]
+
+
+def _of(sample: Sample, rows: Ints) -> GraphTable:
+    return sample.table.take(sample.at(rows))

@@ -1,0 +1,145 @@
+"""What the report reads of a corpus: a little of every graph, and all of some graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gsx.columns import ORIGINS, SPLITS
+from gsx.ragged import Array, Ints, Ragged, concat_ragged
+from gsx.seeds import rng
+from gsx.stages.stage import Progress
+from gsx.storage.corpus import Corpus
+from gsx.table import GraphTable, concat
+
+SOURCE = ORIGINS.index("source")
+SAMPLE = 1500
+"""Graphs of every group that are looked at closely."""
+
+GROUPS = {
+    "train": "training, source",
+    "augmented": "training, augmented",
+    "id_test": "ID test",
+    "ood_val": "OOD validation",
+    "ood_test": "OOD test",
+}
+"""Groups that are compared, and how they are called."""
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """A little of every graph, ``[G]`` each, in the order of the corpus."""
+
+    graph_id: Ints
+    split: Ints
+    env: Ints
+    origin: Ints
+    label: Ints
+    nodes: Ints
+    edges: Ints
+    y: Array
+    """``[G, C]``"""
+    parents: Ragged
+    """``graph_id`` of the parents."""
+
+    @cached_property
+    def groups(self) -> dict[str, Array]:
+        """Rows of the groups that are compared; a group without graphs is left out."""
+        train = self.split == SPLITS.index("train")
+        found = {
+            "train": train & (self.origin == SOURCE),
+            "augmented": train & (self.origin != SOURCE),
+            **{
+                name: self.split == SPLITS.index(name)
+                for name in ("id_test", "ood_val", "ood_test")
+            },
+        }
+        return {name: np.flatnonzero(rows) for name, rows in found.items() if rows.any()}
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """All of some graphs, and where they stand in the corpus."""
+
+    table: GraphTable
+    rows: Ints
+    """``[S]`` rows of the corpus, rising."""
+
+    def at(self, rows: Ints) -> Ints:
+        """Return where rows of the corpus stand in the sample; those that do not are left out."""
+        place = np.searchsorted(self.rows, rows)
+        inside = (place < len(self.rows)) & (
+            self.rows[np.minimum(place, len(self.rows) - 1)] == rows
+        )
+        return np.asarray(place[inside])
+
+
+def read_facts(corpus: Corpus) -> Facts:
+    """Read columns of graphs alone, which is quick."""
+    names = ["graph_id", "split", "env_id", "origin", "label", "y", "provenance.parents"]
+    parts = [corpus.graph_columns(number, names) for number in range(len(corpus.shards))]
+
+    def column(name: str) -> Array:
+        return np.concatenate([np.asarray(part[name]) for part in parts])
+
+    lists = [part["provenance.parents"] for part in parts]
+    return Facts(
+        graph_id=column("graph_id"),
+        split=column("split").astype(np.int64),
+        env=column("env_id").astype(np.int64),
+        origin=column("origin").astype(np.int64),
+        label=column("label").astype(np.int64),
+        nodes=column("num_nodes").astype(np.int64),
+        edges=column("num_edges").astype(np.int64),
+        y=column("y"),
+        parents=concat_ragged([each for each in lists if isinstance(each, Ragged)]),
+    )
+
+
+def choose(facts: Facts, seed: int, each: int = SAMPLE) -> Ints:
+    """Return rows of every group, spread over its environments, origins and labels, rising."""
+    order = rng(seed, "report", "sample").permutation(len(facts.graph_id))
+    chosen = []
+    for rows in facts.groups.values():
+        mine = order[np.isin(order, rows)]
+        kind = np.stack([facts.env[mine], facts.origin[mine], facts.label[mine]], axis=1)
+        _, cell = np.unique(kind, axis=0, return_inverse=True)
+        by_cell = np.argsort(cell, kind="stable")
+        turn = np.empty(len(mine), dtype=np.int64)
+        starts = np.searchsorted(cell[by_cell], np.arange(cell.max() + 1))
+        turn[by_cell] = np.arange(len(mine)) - starts[cell[by_cell]]
+        chosen.append(mine[np.argsort(turn, kind="stable")[:each]])
+    return np.sort(np.concatenate(chosen))
+
+
+def rows_by_id(facts: Facts, ids: Ints) -> Ints:
+    """Return the row of every ``graph_id``; -1 where the corpus lacks it."""
+    order = np.argsort(facts.graph_id, kind="stable")
+    place = np.minimum(np.searchsorted(facts.graph_id[order], ids), len(order) - 1)
+    found = order[place]
+    return np.where(facts.graph_id[found] == ids, found, -1)
+
+
+def with_parents(facts: Facts, rows: Ints) -> Ints:
+    """Return the rows and those of their parents, as far as the corpus holds them, rising."""
+    parents = rows_by_id(facts, facts.parents.take(rows).values)
+    return np.unique(np.concatenate([rows, parents[parents >= 0]]))
+
+
+def read_sample(corpus: Corpus, rows: Ints, progress: Progress) -> Sample:
+    """Read the row groups that hold the given rows, and keep these."""
+    known = {column.name for column in corpus.info.columns}
+    kept = ("graph_id", "label", "node_feat", "edge_attr", "node_truth", "smiles",
+            "provenance.parents", "provenance.node_slot", "provenance.node_number",
+            "provenance.bridges")  # fmt: skip
+    names = [name for name in kept if name in known]
+    tables, done = [], 0
+    for shard, group, size in corpus.group_sizes():
+        inside = rows[np.searchsorted(rows, done) : np.searchsorted(rows, done + size)]
+        if len(inside):
+            tables.append(corpus.read_group((shard, group), names).take(inside - done))
+        done += size
+        progress(done, len(corpus))
+    return Sample(concat(tables), rows)

@@ -1,0 +1,41 @@
+"""Plain tables of text: one header, one row per item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from gsx.ragged import Array
+
+Columns = Mapping[str, Array | Sequence[str]]
+"""Columns of equal length; a row of a wide one becomes one cell of numbers with commas."""
+
+
+def write_csv(path: Path, parts: Iterable[Columns]) -> None:
+    """Write parts one below the other as CSV (RFC 4180, UTF-8); only text is quoted.
+
+    NaN is written as an empty cell.
+    """
+    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+    with path.open("wb") as stream:
+        for number, columns in enumerate(parts):
+            if not number:
+                stream.write((",".join(columns) + "\n").encode())  # Arrow would quote every name
+            table = pa.table({name: _cells(values) for name, values in columns.items()})
+            pyarrow.csv.write_csv(table, stream, options)
+
+
+def _cells(values: Array | Sequence[str]) -> Any:  # noqa: ANN401
+    if not isinstance(values, np.ndarray):
+        return pa.array(values, pa.string())
+    if values.ndim == 2:
+        flat = pc.cast(pa.array(np.ascontiguousarray(values).reshape(-1)), pa.string())
+        starts = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+        return pc.binary_join(pa.ListArray.from_arrays(pa.array(starts), flat), ",")
+    return pa.array(values, from_pandas=True)

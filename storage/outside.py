@@ -1,0 +1,44 @@
+"""Directories outside a store: filled beside their place, then renamed into it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from gsx.errors import StoreError
+from gsx.storage.disk import flush_directory, remove_tree
+
+
+def refuse_unless_free(target: Path) -> None:
+    """Refuse a target that holds something, or is no directory, or lies in something else."""
+    if target.is_dir() and not target.is_symlink() and any(target.iterdir()):
+        raise StoreError(
+            f"{target} is not empty; nothing was written. Name an empty or new directory with "
+            "`--out DIR`."
+        )
+    if target.is_symlink():
+        raise StoreError(f"{target} is a link. Name a directory with `--out DIR`.")
+    existing = next(path for path in (target, *target.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise StoreError(f"{existing} is not a directory. Name another with `--out DIR`.")
+
+
+@contextlib.contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """Give a directory to fill; it becomes ``target`` when the block ends, or nothing does."""
+    refuse_unless_free(target)
+    target = Path(os.path.abspath(target))  # noqa: PTH100  (a link must stay one)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        remove_tree(draft)
+        draft.mkdir()
+        yield draft
+        if target.is_dir():
+            target.rmdir()
+        draft.rename(target)
+    finally:
+        remove_tree(draft)
+    flush_directory(target.parent)

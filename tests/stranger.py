@@ -1,0 +1,35 @@
+"""Code run as a stranger would run it: another process, which cannot import gsx."""
+
+import os
+import subprocess
+import sys
+
+ALONE = (
+    "import sys, warnings\n"
+    "class NoGsx:\n"
+    "    def find_spec(self, name, path=None, target=None):\n"
+    "        if name.split('.')[0] == 'gsx': raise ImportError('gsx is not installed here')\n"
+    "sys.meta_path.insert(0, NoGsx())\n"
+    "sys.path.insert(0, '.')\n"
+)
+
+
+def alone(code, cwd, *, strict=True):
+    """Run ``code`` in ``cwd`` without gsx and return what it printed; warnings are errors."""
+    env = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "HF_HOME": str(cwd / ".." / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    }
+    options = ["-W", "error"] if strict else []
+    result = subprocess.run(
+        [sys.executable, *options, "-c", ALONE + code],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result
