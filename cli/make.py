@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.options import Making, device_option, making_options, out_option, raw_option
-from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
+from gsx.cli.output import built_line, built_object, plain, print_json, progress_bar, say, table
 from gsx.cli.own import own_config, own_options
 
 if TYPE_CHECKING:
@@ -159,6 +159,29 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
     options = {name: value for name, value in given.items() if value is not None}
     run_stage("bridge", options, {"prepare": artifact}, making)
+
+
+@pretrain.command(short_help="Learn which features FeatX may move.")
+@click.argument("corpus")
+@click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option("--steps", type=int, help="Steps of the networks that judge masks.  [default: 200]")
+@click.option(
+    "--domain",
+    "domains",
+    multiple=True,
+    metavar="[FEATURES=]LOW..HIGH[:STEP]",
+    help="Domain of features, such as 0..1 or 0-2=0..255:1.  [default: of the training data]",
+)
+@making_options
+def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
+    """Learn which features of CORPUS vary with the environment and do not make the label."""
+    from gsx.storage.store import Store
+
+    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    built = run_stage("mask", options, {"prepare": artifact}, making)
+    if built is not None and not making.quiet and not making.as_json:
+        click.echo(plain(built.artifact.manifest.summary["words"]))
 
 
 @click.command(short_help="Generate a corpus with graphs spliced from pieces.")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,9 @@ from scipy.sparse import csr_matrix
 
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
+from gsx.stages.kernels.rows import Features
 
 Floats = npt.NDArray[np.float64]
-Features: TypeAlias = Array | csr_matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +33,21 @@ class Moments:
     squares: Floats
     """``[G, F]``."""
 
+    @classmethod
+    def none(cls, groups: int, width: int) -> Moments:
+        """Return the moments of no rows."""
+        return cls(np.zeros(groups), np.zeros((groups, width)), np.zeros((groups, width)))
+
     def within(self) -> Floats:
         """Return the variance inside groups ``[F]``, the mean over all rows."""
         total = max(float(self.count.sum()), 1.0)
         found: Floats = self.squares.sum(axis=0) / total
         return found
+
+    def plus(self, features: Features, group: Ints) -> Moments:
+        """Return the moments of these rows and further ones; negative groups are left out."""
+        known = group >= 0
+        return _merge(self, _moments(features[known], group[known], len(self.count)))
 
 
 def moments(parts: Iterable[tuple[Features, Ints]], groups: int, width: int) -> Moments:
@@ -47,10 +56,9 @@ def moments(parts: Iterable[tuple[Features, Ints]], groups: int, width: int) -> 
     Rows of a negative group are left out. Squares are summed about the mean of each part, and parts
     are merged as Chan et al. do: no difference of large sums is taken.
     """
-    total = Moments(np.zeros(groups), np.zeros((groups, width)), np.zeros((groups, width)))
+    total = Moments.none(groups, width)
     for features, group in parts:
-        known = group >= 0
-        total = _merge(total, _moments(features[known], group[known], groups))
+        total = total.plus(features, group)
     return total
 
 
@@ -87,9 +95,22 @@ def _merge(left: Moments, right: Moments) -> Moments:
     )
 
 
-def variance_scores(by_label: Moments, by_env: Moments, k1: float, k2: float) -> Floats:
+def shares_within(groups: Moments, whole: Moments) -> Floats:
+    """Return the variance inside groups over that of all rows ``[F]``; 1 where nothing varies.
+
+    Both are freed of bias: where groups mean nothing the share is 1 on average, however few rows
+    there are, so it may exceed 1. Shares of features in different units can be compared.
+    """
+    rows, used = float(whole.count.sum()), int((groups.count > 0).sum())
+    inside = groups.squares.sum(axis=0) / max(rows - used, 1.0)
+    total = whole.squares.sum(axis=0) / max(rows - 1, 1.0)
+    found: Floats = np.where(total > 0, inside / np.where(total > 0, total, 1.0), 1.0)
+    return found
+
+
+def variance_scores(in_labels: Floats, in_envs: Floats, k1: float, k2: float) -> Floats:
     """Return how much each feature varies inside labels beyond what it does inside environments."""
-    return k1 * by_label.within() - k2 * by_env.within()
+    return k1 * in_labels - k2 * in_envs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +154,20 @@ def infer_domains(features: Features) -> Domains:
     width = features.shape[1]
     whole = np.bincount(column[values != np.round(values)], minlength=width) == 0
     two = (np.bincount(column[between], minlength=width) == 0) & ~zero_between
+    step = np.where(two, high - low, np.where(whole, 1.0, 0.0))
+    return Domains(low, high, np.where(high > low, step, 0.0))
+
+
+def merge_domains(left: Domains, right: Domains) -> Domains:
+    """Return the domains of the rows that two were inferred from."""
+    low, high = np.minimum(left.low, right.low), np.maximum(left.high, right.high)
+    two, whole = np.ones(len(low), dtype=bool), np.ones(len(low), dtype=bool)
+    for part in (left, right):
+        constant = part.high == part.low
+        ends = [(end == low) | (end == high) for end in (part.low, part.high)]
+        two &= ends[0] & ends[1] & (constant | (part.step == part.high - part.low))
+        grid = constant | ((part.step > 0) & (part.step == np.round(part.step)))
+        whole &= grid & (part.low == np.round(part.low))
     step = np.where(two, high - low, np.where(whole, 1.0, 0.0))
     return Domains(low, high, np.where(high > low, step, 0.0))
 
