@@ -184,7 +184,7 @@ def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
         click.echo(plain(built.artifact.manifest.summary["words"]))
 
 
-@click.command(short_help="Generate a corpus with graphs spliced from pieces.")
+@click.command(short_help="Generate a corpus: spliced graphs, moved features.")
 @click.argument("source")
 @click.option(
     "--options",
@@ -231,6 +231,21 @@ def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 )
 @click.option("--fixed-attributes", is_flag=True, help="Bridges all have the commonest attributes.")
 @click.option("--bridge-nodes", is_flag=True, help="Bridges lead over nodes of their own.")
+@click.option("--featx", is_flag=True, help="Move features too; alone unless --options are given.")
+@click.option(
+    "--featx-features",
+    type=click.Choice(["selected", "all"]),
+    help="Features to move: those of the mask, or all.  [default: selected]",
+)
+@click.option(
+    "--featx-direction",
+    type=click.Choice(["extrapolate", "interpolate"]),
+    help="Away from a partner, or towards it.  [default: extrapolate]",
+)
+@click.option("--featx-shape", type=float, help="Shape a of λ ~ Gamma(a, b).  [default: 2]")
+@click.option("--featx-scale", type=float, help="Scale b of λ ~ Gamma(a, b).  [default: 0.5]")
+@click.option("--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]")
+@click.option("--mask", "mask_key", metavar="KEY", help="Mask of features to use.")
 @click.option("--extractor", metavar="KEY", help="Pieces to use instead of training anew.")
 @click.option("--bridge", "bridge_key", metavar="KEY", help="Bridge model to use.")
 @click.option("--augmented-only", is_flag=True, help="Leave the source graphs out.")
@@ -257,7 +272,8 @@ def generate(source: str, out: str | None, making: Making, **given: Any) -> None
     """Generate a corpus from SOURCE: a recipe, the name of a dataset, or a corpus.
 
     Whatever SOURCE lacks is made first: the source corpus, the pieces of its graphs, a model of
-    bridges. The new corpus holds the source graphs too, unless --augmented-only.
+    bridges, a mask of features. The new corpus holds the source graphs too, unless
+    --augmented-only. Graphs whose nodes have labels are not spliced: --featx repeats them.
     """
     from gsx.cli.generating import generating_plan
 

@@ -254,29 +254,58 @@ def _check(
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Partners:
+    """Rows to draw partners from, ordered by label and environment."""
+
+    rows: Ints
+    """``[R]`` rows that have a label and an environment."""
+    label: Ints
+    """``[R]``, rising."""
+    group: Ints
+    """``[R]`` label and environment as one number, rising."""
+    envs: int
+
+    @classmethod
+    def of(cls, label: Ints, env: Ints) -> Partners:
+        """Order rows; those of no label or no environment are nobody's partner."""
+        known = np.flatnonzero((label >= 0) & (env >= 0))
+        rows = known[np.lexsort((env[known], label[known]))]
+        envs = int(env.max(initial=0)) + 1
+        sorted_label = label[rows].astype(np.int64)
+        return cls(rows, sorted_label, sorted_label * envs + env[rows], envs)
+
+    def count(self, label: Ints, env: Ints) -> Ints:
+        """Return how many partners are there for each of some samples."""
+        first, last, own_first, own_last = self._runs(label, env)
+        return (last - first) - (own_last - own_first)
+
+    def draw(self, label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
+        """Return, per sample, a random row of its label and another environment; -1 without any."""
+        first, last, own_first, own_last = self._runs(label, env)
+        others = (last - first) - (own_last - own_first)
+        turn = first + (stream.random(len(label)) * others).astype(np.int64)
+        turn += np.where(turn >= own_first, own_last - own_first, 0)
+        if not len(self.rows):
+            return np.full(len(label), -1, dtype=np.int64)
+        drawn = self.rows[np.minimum(turn, len(self.rows) - 1)]
+        return np.where((others > 0) & (label >= 0) & (env >= 0), drawn, -1)
+
+    def _runs(self, label: Ints, env: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return where the rows of a label start and end, and in them those of an environment."""
+        first, last = (np.searchsorted(self.label, label, side) for side in ("left", "right"))
+        # An environment that no row has is no place in the order: its run is empty.
+        code = np.where(env < self.envs, label * self.envs + env, -1)
+        own_first, own_last = (
+            np.searchsorted(self.group, code, side) for side in ("left", "right")
+        )
+        empty = own_first == own_last
+        return first, last, np.where(empty, last, own_first), np.where(empty, last, own_last)
+
+
 def partners(label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
     """Return, per row, a random row of the same label and another environment; -1 without any.
 
     Rows of no label or no environment have no partner and are none.
     """
-    known = np.flatnonzero((label >= 0) & (env >= 0))
-    order = known[np.lexsort((env[known], label[known]))]
-    found = np.full(len(label), -1, dtype=np.int64)
-    if not len(order):
-        return found
-    group = label[order] * (int(env.max()) + 1) + env[order]
-    first, last = _runs(label[order])
-    own_first, own_last = _runs(group)
-    others = (last - first) - (own_last - own_first)
-    turn = first + (stream.random(len(order)) * others).astype(np.int64)
-    turn += np.where(turn >= own_first, own_last - own_first, 0)
-    found[order] = np.where(others > 0, order[np.minimum(turn, len(order) - 1)], -1)
-    return found
-
-
-def _runs(values: Ints) -> tuple[Ints, Ints]:
-    """Return where the run of equal neighbors of every value starts and ends."""
-    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-    ends = np.append(starts[1:], len(values))
-    size = ends - starts
-    return np.repeat(starts, size), np.repeat(ends, size)
+    return Partners.of(label, env).draw(label, env, stream)
