@@ -12,6 +12,7 @@ from gsx.errors import ArtifactError, UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stages import stage_named
+from gsx.stages.extrapolating.build import preflight as movable
 from gsx.stages.prepare import FAMILIES
 from gsx.stages.splicing.inputs import preflight
 from gsx.storage.store import Artifact, Store
@@ -22,6 +23,14 @@ QUICK: Mapping[str, dict[str, Any]] = {
     "bridge": {"epochs": 4},
 }
 """What pretraining is cut down to by ``--preset quick``."""
+PRETRAINED = (
+    ("extract", "extractor", "extractor"),
+    ("bridge", "bridge_key", "bridge"),
+    ("mask", "mask_key", "mask"),
+)
+"""Stages that generation may need: their option on the command line, and what they make."""
+FEATX = ("featx_features", "featx_direction", "featx_shape", "featx_scale", "replicas")
+"""Options that mean something with ``--featx`` alone."""
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
 
@@ -43,25 +52,29 @@ def generating_plan(
         artifacts["prepare"] = corpus_named(place, source)
     wanted = _config("generate", _generate_options(given))
     needed = _stages_needed(wanted)
-    for stage, option, kind in (
-        ("extract", "extractor", "extractor"),
-        ("bridge", "bridge_key", "bridge"),
-    ):
+    for stage, option, kind in PRETRAINED:
         if given[option] is not None and stage not in needed:
             raise UsageError(f"--{kind} is not used by these options; leave it out")
         if given[option] is not None:
             artifacts[stage] = place.resolve(given[option], kind=kind)
         elif stage in needed:
-            options = dict(QUICK[stage]) if given["preset"] == "quick" else {}
+            options = dict(QUICK.get(stage, {})) if given["preset"] == "quick" else {}
             if stage == "bridge":
                 options |= _bridge_options(given)
             configs[stage] = _config(stage, options)
     configs["generate"] = wanted
     if "prepare" in artifacts:
         roles = stage_named("generate").inputs_of(wanted)
-        given_now = {role: artifacts[name] for role, name in roles.items() if name in artifacts}
-        preflight(wanted, given_now)
+        _check(wanted, {role: artifacts[name] for role, name in roles.items() if name in artifacts})
     return make_plan(Recipe("generate", configs)), artifacts
+
+
+def _check(config: Any, inputs: Mapping[str, Artifact]) -> None:  # noqa: ANN401
+    """Refuse what does not fit together, before anything is trained."""
+    if config.featx:
+        movable(config, inputs)
+    if config.enabled:
+        preflight(config, inputs)
 
 
 def corpus_named(place: Store, source: str) -> Artifact:
@@ -98,7 +111,7 @@ def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
         "ratio", "count", "partners", "labels", "fragments", "grow", "chords", "ports", "attach",
         "bridge_count", "seed", "shard_graphs",
     )  # fmt: skip
-    options = _some(given, *names)
+    options = _some(given, *names) | _featx_options(given)
     if given["code"] is not None:
         options["options"] = given["code"]
     if given["f"] is not None:
@@ -113,6 +126,17 @@ def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
         if given[flag]:
             options[flag] = True
     return options
+
+
+def _featx_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of moved features; without options of splicing they are moved alone."""
+    options = _some(given, *FEATX)
+    if given["featx"]:
+        return {"featx": True, "options": "000", **options}
+    if options:
+        name = next(iter(options)).replace("_", "-")
+        raise UsageError(f"--{name} is for moved features; add --featx")
+    return {}
 
 
 def _bridge_options(given: Mapping[str, Any]) -> dict[str, Any]:

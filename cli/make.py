@@ -16,7 +16,7 @@ from gsx.cli.options import (
     portable_option,
     raw_option,
 )
-from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
+from gsx.cli.output import built_line, built_object, plain, print_json, progress_bar, say, table
 from gsx.cli.own import own_config, own_options
 from gsx.cli.share import portable_copy
 
@@ -170,7 +170,30 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     run_stage("bridge", options, {"prepare": artifact}, making)
 
 
-@click.command(short_help="Generate a corpus with graphs spliced from pieces.")
+@pretrain.command(short_help="Learn which features FeatX may move.")
+@click.argument("corpus")
+@click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option("--steps", type=int, help="Steps of the networks that judge masks.  [default: 200]")
+@click.option(
+    "--domain",
+    "domains",
+    multiple=True,
+    metavar="[FEATURES=]LOW..HIGH[:STEP]",
+    help="Domain of features, such as 0..1 or 0-2=0..255:1.  [default: of the training data]",
+)
+@making_options
+def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
+    """Learn which features of CORPUS vary with the environment and do not make the label."""
+    from gsx.storage.store import Store
+
+    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    built = run_stage("mask", options, {"prepare": artifact}, making)
+    if built is not None and not making.quiet and not making.as_json:
+        click.echo(plain(built.artifact.manifest.summary["words"]))
+
+
+@click.command(short_help="Generate a corpus: spliced graphs, moved features.")
 @click.argument("source")
 @click.option(
     "--options",
@@ -222,6 +245,21 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 )
 @click.option("--fixed-attributes", is_flag=True, help="Bridges all have the commonest attributes.")
 @click.option("--bridge-nodes", is_flag=True, help="Bridges lead over nodes of their own.")
+@click.option("--featx", is_flag=True, help="Move features too; alone unless --options are given.")
+@click.option(
+    "--featx-features",
+    type=click.Choice(["selected", "all"]),
+    help="Features to move: those of the mask, or all.  [default: selected]",
+)
+@click.option(
+    "--featx-direction",
+    type=click.Choice(["extrapolate", "interpolate"]),
+    help="Away from a partner, or towards it.  [default: extrapolate]",
+)
+@click.option("--featx-shape", type=float, help="Shape a of λ ~ Gamma(a, b).  [default: 2]")
+@click.option("--featx-scale", type=float, help="Scale b of λ ~ Gamma(a, b).  [default: 0.5]")
+@click.option("--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]")
+@click.option("--mask", "mask_key", metavar="KEY", help="Mask of features to use.")
 @click.option("--extractor", metavar="KEY", help="Pieces to use instead of training anew.")
 @click.option("--bridge", "bridge_key", metavar="KEY", help="Bridge model to use.")
 @click.option("--augmented-only", is_flag=True, help="Leave the source graphs out.")
@@ -248,7 +286,8 @@ def generate(source: str, out: str | None, making: Making, **given: Any) -> None
     """Generate a corpus from SOURCE: a recipe, the name of a dataset, or a corpus.
 
     Whatever SOURCE lacks is made first: the source corpus, the pieces of its graphs, a model of
-    bridges. The new corpus holds the source graphs too, unless --augmented-only.
+    bridges, a mask of features. The new corpus holds the source graphs too, unless
+    --augmented-only. Graphs whose nodes have labels are not spliced: --featx repeats them.
     """
     from gsx.cli.generating import generating_plan
 

@@ -13,13 +13,17 @@ HEADERS = ("OPTION", "GRAPHS", "NODES", "SMALLER", "LARGER", "DISTINCT", "BRIDGE
 def quality_text(quality: Mapping[str, Any]) -> str:
     """Return one line per figure, or a table of options for a generated corpus."""
     options = {name: row for name, row in quality.items() if name.startswith("option_")}
-    if not options:
+    featx = quality.get("featx")
+    if not options and featx is None:
         return "\n".join(f"  {name:<40} {plain(str(value))}" for name, value in _flat(quality))
     try:
         rows = [_row(name, row) for name, row in options.items()]
+        lines = [] if featx is None else [_moved(featx)]
     except (KeyError, TypeError, AttributeError):
         return plain(str(dict(quality)))
-    lines = [table(rows, HEADERS), "smaller, larger: than any training graph; bridges: per joint"]
+    if not rows:
+        return "\n".join(lines)
+    lines += [table(rows, HEADERS), "smaller, larger: than any training graph; bridges: per joint"]
     for name, row in options.items():
         lines += [
             f"option {name.removeprefix('option_')}: {count:,} draws refused: {plain(reason)}"
@@ -38,6 +42,19 @@ def _row(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
         row["distinct"],
         row["bridges_per_joint"],
         sum(row["refused"].values()),
+    )
+
+
+def _moved(featx: Mapping[str, Any]) -> str:
+    """Say what became of features that were moved."""
+    if "replicas" in featx:
+        what = f"{featx['replicas']} replicas, {featx['moved_nodes']:,} nodes"
+    else:
+        of = ", ".join(f"{plain(origin)} {count:,}" for origin, count in featx["of"].items())
+        what = f"{featx['graphs']:,} graphs ({of})"
+    return (
+        f"features moved: {what}, {featx['moved_features']:,} features; "
+        f"{featx['unchanged']:,} came out as they were"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsx.stages import bridge, convert, describe, extract, generate, prepare, train
+from gsx.stages import bridge, convert, describe, extract, generate, mask, prepare, train
 from gsx.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
@@ -11,6 +11,7 @@ STAGES: tuple[Stage, ...] = (
     describe.STAGE,
     extract.STAGE,
     bridge.STAGE,
+    mask.STAGE,
     generate.STAGE,
     train.STAGE,
 )

@@ -1,4 +1,4 @@
-"""Generate a corpus: source graphs beside graphs spliced from their pieces.
+"""Generate a corpus: source graphs beside graphs spliced from their pieces, or with features moved.
 
 The plan is a list of shards known before any is made. A shard is cut into blocks, and a block is a
 pure function of its name: whoever makes it, in whatever order, makes the same graphs.
@@ -62,6 +62,18 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Attributes of bridges: drawn, or always the most frequent."""
     bridge_nodes: bool = False
     """Whether a bridge leads over a node of its own."""
+    featx: bool = False
+    """Whether features are moved too: those of source graphs, and of spliced ones where options
+    are on. Options 000 move features alone."""
+    featx_features: Literal["selected", "all"] = "selected"
+    """Which features: those the mask calls non-causal, or all that vary."""
+    featx_direction: Literal["extrapolate", "interpolate"] = "extrapolate"
+    """Away from a partner, or part of the way to it."""
+    featx_shape: float = 2.0
+    featx_scale: float = 0.5
+    """Of the gamma distribution that says how far away from a partner."""
+    replicas: int = 4
+    """Of labelled nodes, how many times the graph is repeated with features moved."""
     augmented_only: bool = False
     """Leave the source graphs out of the corpus."""
     seed: int = 0
@@ -81,6 +93,7 @@ def resolve(config: GenerateConfig) -> GenerateConfig:
     """Refuse what cannot work, and fill in the ratio."""
     _check_options(config)
     _check_reach(config)
+    _check_featx(config)
     if config.ratio is not None and config.count is not None:
         raise UsageError("give `ratio` or `count`, not both")
     if config.count is not None and config.count < 1:
@@ -100,7 +113,7 @@ def _check_options(config: GenerateConfig) -> None:
     """Refuse options that choose nothing, or components that cannot be chosen."""
     if len(config.options) != 3 or set(config.options) - {"0", "1"}:
         raise UsageError(f"options must be three bits such as 101; got `{config.options}`")
-    if config.options == "000":
+    if config.options == "000" and not config.featx:
         raise UsageError("options 000 makes nothing. Turn at least one on, such as 001.")
     low, high = config.f
     if not 1 <= low <= high <= MOST_COMPONENTS:
@@ -127,13 +140,24 @@ def _check_reach(config: GenerateConfig) -> None:
         raise UsageError("chords would join what `bridges = none` leaves apart; leave one out")
 
 
+def _check_featx(config: GenerateConfig) -> None:
+    """Refuse distributions and numbers that mean nothing."""
+    for name in ("featx_shape", "featx_scale"):
+        if not 0 < getattr(config, name) < float("inf"):
+            raise UsageError(f"{name} must be positive; got {getattr(config, name):g}")
+    if config.replicas < 1:
+        raise UsageError(f"replicas must be at least 1; got {config.replicas}")
+
+
 def needs(config: GenerateConfig) -> frozenset[str]:
     """Return the roles of the artifacts a config reads."""
     roles = {"corpus"}
-    if config.options != "001":
+    if config.options not in ("001", "000"):
         roles.add("extractor")
-    if config.bridges != "none" and config.options != "100":
+    if config.bridges != "none" and config.options not in ("100", "000"):
         roles.add("bridge")
+    if config.featx:
+        roles.add("mask")
     return frozenset(roles)
 
 
@@ -141,24 +165,49 @@ def run(
     config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
     """Write source and augmented shards into ``draft``."""
+    from gsx.stages.extrapolating.build import generate as extrapolate
     from gsx.stages.nets.descent import one_thread
-    from gsx.stages.splicing.build import generate
+    from gsx.stages.splicing.build import generate as splice
 
+    make = extrapolate if config.options == "000" else splice
     with one_thread():
-        return generate(config, inputs, draft, progress)
+        return make(config, inputs, draft, progress)
 
+
+FEATX_SOURCES = (
+    "gsx.stages.extrapolating.build",
+    "gsx.stages.extrapolating.graphs",
+    "gsx.stages.extrapolating.nodes",
+    "gsx.stages.extrapolating.plan",
+    "gsx.stages.extrapolating.rules",
+    "gsx.stages.kernels.featx",
+    "gsx.stages.kernels.rows",
+)
+"""Modules whose code decides the result where features are moved."""
 
 STAGE = Stage(
     name="generate",
     version=1,
     kind="corpus",
     config=GenerateConfig,
-    inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge"},
+    inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge", "mask": "mask"},
     needs=needs,
     resolve=resolve,
     run=run,
     seeds=lambda config: {"generate": config.seed},
-    later={"labels": "average", "grow": 0.0, "chords": 0.0, "ports": "any"},
+    later={
+        "labels": "average",
+        "grow": 0.0,
+        "chords": 0.0,
+        "ports": "any",
+        "featx": False,
+        "featx_features": "selected",
+        "featx_direction": "extrapolate",
+        "featx_shape": 2.0,
+        "featx_scale": 0.5,
+        "replicas": 4,
+    },
+    own_sources=lambda config: FEATX_SOURCES if config.featx else (),
     sources=(
         "gsx.stages.generate",
         "gsx.stages.bridges.diffusion",

@@ -262,6 +262,7 @@ STAGE = Stage(
     sources=(
         "gsx.stages.train",
         "gsx.stages.kernels.folding",
+        "gsx.stages.kernels.rows",
         "gsx.stages.kernels.saint",
         "gsx.stages.kernels.wl",
         "gsx.stages.learners.coral",

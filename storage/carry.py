@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Format, Shard, write_shard
 from gsx.storage.draft import Draft
+from gsx.storage.parquet import ParquetShard
+from gsx.storage.place import Place
+from gsx.storage.zarr3 import ZarrShard
+from gsx.table import GraphTable
+
+
+def carry_corpus(
+    draft: Draft, corpus: Corpus, more: int, formats: Sequence[Format], split: str = "train"
+) -> list[Mapping[str, Any]]:
+    """Carry all shards; ``more`` new ones will follow those of ``split``. Returns their facts."""
+    for number, shard in enumerate(corpus.shards):
+        total = shard.total + (more if shard.split == split else 0)
+        renamed = Shard(shard.split, shard.number, total, shard.start, shard.stop)
+        for form in formats:
+            carry_shard(draft, corpus, number, renamed, form)
+    summary = corpus.artifact.manifest.summary
+    names = ("groups", "oddities", "node_groups")
+    return [{name: summary[name] for name in names if name in summary}]
+
+
+def read_draft_shard(draft: Draft, shard: Shard, formats: Sequence[Format]) -> GraphTable:
+    """Return a finished shard of a draft."""
+    form = formats[0]
+    kind = ParquetShard if form == "parquet" else ZarrShard
+    return kind(Place.at(draft.content), shard.path(form)).read()
 
 
 def carry_shard(draft: Draft, corpus: Corpus, number: int, shard: Shard, form: Format) -> None:

@@ -17,6 +17,7 @@ from gsx.storage.corpus_writer import FOLDERS, INFO, Format, Shard
 from gsx.storage.hotcache import build_hot, open_hot
 from gsx.storage.parquet import ParquetShard
 from gsx.storage.store import Artifact, Store
+from gsx.storage.structure import NEEDED, replicas, structures, with_structure
 from gsx.storage.zarr3 import ZarrShard
 from gsx.table import GraphTable, Values, concat
 
@@ -51,6 +52,7 @@ class Corpus(Sequence["Data"]):
         self._shards = _shards(artifact, format)
         self._starts = np.cumsum([0, *(rows for _, _, rows in self._shards)])
         self._hot: GraphTable | None = None
+        self._edges: GraphTable | None = None
         self._group: tuple[tuple[int, int], GraphTable] | None = None
         self._opened: dict[int, ParquetShard | ZarrShard] = {}
 
@@ -194,8 +196,8 @@ class Corpus(Sequence["Data"]):
         columns: Sequence[str] | None = None,
     ) -> Iterator[GraphTable]:
         """Yield the corpus, or some splits of it, one row group at a time."""
-        for shard, group in self.groups(split):
-            yield self._open(shard).read(columns, group)
+        for part in self.groups(split):
+            yield self.read_group(part, columns)
 
     def graph_columns(self, number: int, names: Sequence[str]) -> dict[str, Values]:
         """Return columns of the graphs of one shard, with ``num_nodes`` and ``num_edges``."""
@@ -230,7 +232,7 @@ class Corpus(Sequence["Data"]):
         return unit, files or None
 
     def read_shard(self, number: int) -> GraphTable:
-        """Return one whole shard."""
+        """Return one whole shard as it is stored: replicas have no edges."""
         return self._open(number).read()
 
     def groups(self, split: str | Sequence[str] | None = None) -> list[tuple[int, int]]:
@@ -251,7 +253,23 @@ class Corpus(Sequence["Data"]):
 
     def read_group(self, part: tuple[int, int], columns: Sequence[str] | None) -> GraphTable:
         """Return one row group of one shard."""
-        return self._open(part[0]).read(columns, part[1])
+        shard, group = part
+        if self.info.level == "graph":
+            return self._open(shard).read(columns, group)
+        wanted = None if columns is None else [*columns, *NEEDED]
+        stored = self._open(shard).read(wanted, group)
+        if not replicas(stored).any():
+            whole = stored
+        else:
+            whole = with_structure(stored, self._structures(), self.artifact.place.url)
+        return whole if columns is None else whole.select(columns)
+
+    def _structures(self) -> GraphTable:
+        """Return the edges of graphs that store some; replicas have the same."""
+        if self._edges is None:
+            names = [*NEEDED, *(c.name for c in self.info.columns if c.axis == "edge")]
+            self._edges = structures(self._open(n).read(names, g) for n, g in self.groups())
+        return self._edges
 
     def select_rows(
         self,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gsx.columns import SPLITS, CorpusInfo
-from gsx.ragged import Array, Ints
+from gsx.ragged import Array, Ints, rows_of
+from gsx.storage.structure import replicas
 from gsx.table import GraphTable
 
 SIZE_BINS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096)
@@ -26,16 +27,24 @@ def shard_facts(table: GraphTable, info: CorpusInfo) -> dict[str, Any]:
     for code, env_id in sorted(set(zip(split.tolist(), env.tolist(), strict=True))):
         members = np.flatnonzero((split == code) & (env == env_id))
         groups.append({"split": words[code], "env_id": env_id, **_sizes(table, info, members)})
-    found = {"groups": groups, "oddities": _oddities(table)}
-    return found if info.level == "graph" else {**found, "node_groups": _nodes(table, info)}
+    oddities = _oddities(table)
+    if info.level == "graph":
+        return {"groups": groups, "oddities": oddities}
+    oddities["graphs_without_edges"] -= int((replicas(table) & (table.num_edges == 0)).sum())
+    return {"groups": groups, "oddities": oddities, "node_groups": _nodes(table, info)}
 
 
 def _nodes(table: GraphTable, info: CorpusInfo) -> list[dict[str, Any]]:
-    """Return counts and labels of labelled nodes by their split and environment."""
+    """Return counts and labels of labelled nodes by their split and environment.
+
+    Of replicas training nodes count; the others are those of the graph they repeat.
+    """
     split, env = table.dense("node", "node_split"), table.dense("node", "node_env_id")
     label = table.dense("node", "node_label")
     classes = len(info.outputs) if info.task == "classification" else 2
     words = info.column("node_split").vocabulary
+    again = replicas(table)[rows_of(table.node_ptr)] & (split != SPLITS.index("train"))
+    split, env, label = (values[~again] for values in (split, env, label))
     groups = []
     for code, env_id in np.unique(np.stack([split, env]), axis=1).T.tolist():
         labels = label[(split == code) & (env == env_id)]

@@ -12,8 +12,10 @@ from gsx.stages.kernels.featx import (
     Domains,
     extrapolate,
     infer_domains,
+    merge_domains,
     moments,
     partners,
+    shares_within,
     variance_scores,
     wrap,
 )
@@ -69,11 +71,36 @@ def test_what_varies_between_environments_has_the_highest_score():
     cause = label + 0.1 * random.normal(size=4000)
     color = env + 0.1 * random.normal(size=4000)
     features = np.column_stack([cause, color, random.normal(size=4000)])
-    by_label, by_env = (moments([(features, group)], 4, 3) for group in (label, env))
-    scores = variance_scores(by_label, by_env, 1.0, 1.0)
-    assert scores.argmax() == 1
-    assert scores[0] < 0.05
-    assert scores[1] > 0.5
+    whole = moments([(features, np.zeros(4000, dtype=np.int64))], 1, 3)
+    shares = [shares_within(moments([(features, group)], 4, 3), whole) for group in (label, env)]
+    assert shares[0] == pytest.approx([0.04, 1, 1], abs=0.02)
+    assert shares[1] == pytest.approx([1, 0.01, 1], abs=0.02)
+    scores = variance_scores(*shares, 1.0, 1.0)
+    assert scores == pytest.approx([-0.96, 0.99, 0], abs=0.03)
+
+
+def test_groups_that_mean_nothing_hold_all_the_variance_on_average():
+    random = rng(0, "tests")
+    features = random.normal(size=(40, 500))
+    group = random.integers(0, 10, 40)
+    whole = moments([(features, np.zeros(40, dtype=np.int64))], 1, 500)
+    found = shares_within(moments([(features, group)], 10, 500), whole)
+    assert found.mean() == pytest.approx(1, abs=0.02)
+    constant = moments([(np.ones((40, 1)), group)], 10, 1)
+    assert shares_within(constant, moments([(np.ones((40, 1)), group * 0)], 1, 1)) == [1]
+
+
+@given(rows(), st.integers(1, 4), st.booleans())
+def test_domains_are_those_of_all_rows_however_they_are_cut(features, parts, sparse):
+    stored = csr_matrix(features) if sparse else features
+    cut = np.array_split(np.arange(len(features)), min(parts, len(features)))
+    found = [infer_domains(stored[part]) for part in cut]
+    merged = found[0]
+    for part in found[1:]:
+        merged = merge_domains(merged, part)
+    expected = infer_domains(stored)
+    for name in ("low", "high", "step"):
+        assert np.array_equal(getattr(merged, name), getattr(expected, name)), name
 
 
 def strengths(count, seed):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,9 @@ from scipy.sparse import csr_matrix
 
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
+from gsx.stages.kernels.rows import Features
 
 Floats = npt.NDArray[np.float64]
-Features: TypeAlias = Array | csr_matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +33,21 @@ class Moments:
     squares: Floats
     """``[G, F]``."""
 
+    @classmethod
+    def none(cls, groups: int, width: int) -> Moments:
+        """Return the moments of no rows."""
+        return cls(np.zeros(groups), np.zeros((groups, width)), np.zeros((groups, width)))
+
     def within(self) -> Floats:
         """Return the variance inside groups ``[F]``, the mean over all rows."""
         total = max(float(self.count.sum()), 1.0)
         found: Floats = self.squares.sum(axis=0) / total
         return found
+
+    def plus(self, features: Features, group: Ints) -> Moments:
+        """Return the moments of these rows and further ones; negative groups are left out."""
+        known = group >= 0
+        return _merge(self, _moments(features[known], group[known], len(self.count)))
 
 
 def moments(parts: Iterable[tuple[Features, Ints]], groups: int, width: int) -> Moments:
@@ -47,10 +56,9 @@ def moments(parts: Iterable[tuple[Features, Ints]], groups: int, width: int) -> 
     Rows of a negative group are left out. Squares are summed about the mean of each part, and parts
     are merged as Chan et al. do: no difference of large sums is taken.
     """
-    total = Moments(np.zeros(groups), np.zeros((groups, width)), np.zeros((groups, width)))
+    total = Moments.none(groups, width)
     for features, group in parts:
-        known = group >= 0
-        total = _merge(total, _moments(features[known], group[known], groups))
+        total = total.plus(features, group)
     return total
 
 
@@ -87,9 +95,22 @@ def _merge(left: Moments, right: Moments) -> Moments:
     )
 
 
-def variance_scores(by_label: Moments, by_env: Moments, k1: float, k2: float) -> Floats:
+def shares_within(groups: Moments, whole: Moments) -> Floats:
+    """Return the variance inside groups over that of all rows ``[F]``; 1 where nothing varies.
+
+    Both are freed of bias: where groups mean nothing the share is 1 on average, however few rows
+    there are, so it may exceed 1. Shares of features in different units can be compared.
+    """
+    rows, used = float(whole.count.sum()), int((groups.count > 0).sum())
+    inside = groups.squares.sum(axis=0) / max(rows - used, 1.0)
+    total = whole.squares.sum(axis=0) / max(rows - 1, 1.0)
+    found: Floats = np.where(total > 0, inside / np.where(total > 0, total, 1.0), 1.0)
+    return found
+
+
+def variance_scores(in_labels: Floats, in_envs: Floats, k1: float, k2: float) -> Floats:
     """Return how much each feature varies inside labels beyond what it does inside environments."""
-    return k1 * by_label.within() - k2 * by_env.within()
+    return k1 * in_labels - k2 * in_envs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +154,20 @@ def infer_domains(features: Features) -> Domains:
     width = features.shape[1]
     whole = np.bincount(column[values != np.round(values)], minlength=width) == 0
     two = (np.bincount(column[between], minlength=width) == 0) & ~zero_between
+    step = np.where(two, high - low, np.where(whole, 1.0, 0.0))
+    return Domains(low, high, np.where(high > low, step, 0.0))
+
+
+def merge_domains(left: Domains, right: Domains) -> Domains:
+    """Return the domains of the rows that two were inferred from."""
+    low, high = np.minimum(left.low, right.low), np.maximum(left.high, right.high)
+    two, whole = np.ones(len(low), dtype=bool), np.ones(len(low), dtype=bool)
+    for part in (left, right):
+        constant = part.high == part.low
+        ends = [(end == low) | (end == high) for end in (part.low, part.high)]
+        two &= ends[0] & ends[1] & (constant | (part.step == part.high - part.low))
+        grid = constant | ((part.step > 0) & (part.step == np.round(part.step)))
+        whole &= grid & (part.low == np.round(part.low))
     step = np.where(two, high - low, np.where(whole, 1.0, 0.0))
     return Domains(low, high, np.where(high > low, step, 0.0))
 
@@ -219,29 +254,58 @@ def _check(
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Partners:
+    """Rows to draw partners from, ordered by label and environment."""
+
+    rows: Ints
+    """``[R]`` rows that have a label and an environment."""
+    label: Ints
+    """``[R]``, rising."""
+    group: Ints
+    """``[R]`` label and environment as one number, rising."""
+    envs: int
+
+    @classmethod
+    def of(cls, label: Ints, env: Ints) -> Partners:
+        """Order rows; those of no label or no environment are nobody's partner."""
+        known = np.flatnonzero((label >= 0) & (env >= 0))
+        rows = known[np.lexsort((env[known], label[known]))]
+        envs = int(env.max(initial=0)) + 1
+        sorted_label = label[rows].astype(np.int64)
+        return cls(rows, sorted_label, sorted_label * envs + env[rows], envs)
+
+    def count(self, label: Ints, env: Ints) -> Ints:
+        """Return how many partners are there for each of some samples."""
+        first, last, own_first, own_last = self._runs(label, env)
+        return (last - first) - (own_last - own_first)
+
+    def draw(self, label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
+        """Return, per sample, a random row of its label and another environment; -1 without any."""
+        first, last, own_first, own_last = self._runs(label, env)
+        others = (last - first) - (own_last - own_first)
+        turn = first + (stream.random(len(label)) * others).astype(np.int64)
+        turn += np.where(turn >= own_first, own_last - own_first, 0)
+        if not len(self.rows):
+            return np.full(len(label), -1, dtype=np.int64)
+        drawn = self.rows[np.minimum(turn, len(self.rows) - 1)]
+        return np.where((others > 0) & (label >= 0) & (env >= 0), drawn, -1)
+
+    def _runs(self, label: Ints, env: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return where the rows of a label start and end, and in them those of an environment."""
+        first, last = (np.searchsorted(self.label, label, side) for side in ("left", "right"))
+        # An environment that no row has is no place in the order: its run is empty.
+        code = np.where(env < self.envs, label * self.envs + env, -1)
+        own_first, own_last = (
+            np.searchsorted(self.group, code, side) for side in ("left", "right")
+        )
+        empty = own_first == own_last
+        return first, last, np.where(empty, last, own_first), np.where(empty, last, own_last)
+
+
 def partners(label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
     """Return, per row, a random row of the same label and another environment; -1 without any.
 
     Rows of no label or no environment have no partner and are none.
     """
-    known = np.flatnonzero((label >= 0) & (env >= 0))
-    order = known[np.lexsort((env[known], label[known]))]
-    found = np.full(len(label), -1, dtype=np.int64)
-    if not len(order):
-        return found
-    group = label[order] * (int(env.max()) + 1) + env[order]
-    first, last = _runs(label[order])
-    own_first, own_last = _runs(group)
-    others = (last - first) - (own_last - own_first)
-    turn = first + (stream.random(len(order)) * others).astype(np.int64)
-    turn += np.where(turn >= own_first, own_last - own_first, 0)
-    found[order] = np.where(others > 0, order[np.minimum(turn, len(order) - 1)], -1)
-    return found
-
-
-def _runs(values: Ints) -> tuple[Ints, Ints]:
-    """Return where the run of equal neighbors of every value starts and ends."""
-    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-    ends = np.append(starts[1:], len(values))
-    size = ends - starts
-    return np.repeat(starts, size), np.repeat(ends, size)
+    return Partners.of(label, env).draw(label, env, stream)

@@ -116,7 +116,7 @@ def evaluate_nodes(net: GCN, corpus: Corpus, device: torch.device) -> dict[str, 
     """
     info = corpus.info
     names = {environment.id: environment.name for environment in info.environments}
-    graphs = read_graphs(corpus, ("source",))
+    graphs = read_graphs(corpus)
     logits = node_logits(net, layout(graphs, np.arange(graphs.links.nodes), device))
     splits, environments = {}, []
     for code, split in enumerate(SPLITS[:-1]):

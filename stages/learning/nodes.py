@@ -2,7 +2,8 @@
 
 Training goes over samples drawn by random walks, weighted for how often each node and edge is
 drawn. Scores are taken on the whole graph. Several graphs are one without edges between them; only
-those of the source are scored.
+those of the source are scored. Replicas are sheets over the same structure: a sample is drawn from
+one sheet, so it is as dense as if there were no others.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from scipy.sparse import csr_matrix
 
 from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, Ints
 from gsx.seeds import rng
+from gsx.stages.kernels.rows import COLUMNS, features_of
 from gsx.stages.kernels.saint import Links, convolution, links_of, measure, sample, subgraph
 from gsx.stages.kernels.subgraphs import global_edges, sort_edges
 from gsx.stages.learning.lesson import HELD_OUT, check_metric, number_environments
@@ -26,6 +28,7 @@ from gsx.stages.learning.scoring import DivergedError
 from gsx.stages.nets.backbones import BackboneShape
 from gsx.stages.nets.gcn import GCN, NodeBatch, node_batch
 from gsx.storage.corpus import Corpus
+from gsx.table import GraphTable
 
 TRIES = 100
 """Samples drawn for one that holds training nodes."""
@@ -42,8 +45,18 @@ class NodeGraphs:
     """``[N, C]``."""
     split: Ints
     env: Ints
-    source: Array
-    """``[N]`` whether a node is one of the source graphs, not of an augmented one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """What the nodes of a graph are once: as in the source, or as in a replica."""
+
+    features: Array | csr_matrix
+    """``[N, F]`` float32."""
+    train: Ints
+    """Nodes that are learned from."""
+    env: Ints
+    """``[T]`` their environments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -53,27 +66,41 @@ class NodeLesson:
     task: str
     metric: str
     graphs: NodeGraphs
-    train: Ints
-    """Nodes that are learned from."""
+    """Source graphs: their structure, and what is scored."""
+    sheets: tuple[Sheet, ...]
+    """What is learned from, one after the other."""
     env: Ints
-    """``[T]`` environments of training nodes, from 0 without a gap."""
+    """``[T]`` environments of training nodes of all sheets, from 0 without a gap."""
     num_envs: int
     held_out: Mapping[str, Ints]
     """Nodes that are scored, by split."""
 
+    @property
+    def train(self) -> Ints:
+        """Nodes that are learned from, sheet after sheet."""
+        return np.concatenate([sheet.train for sheet in self.sheets])
 
-def read_graphs(corpus: Corpus, origins: Sequence[str] | None) -> NodeGraphs:
-    """Return the graphs of some origins; None takes all."""
-    info = corpus.info
-    known = {column.name for column in info.columns}
-    names = {"origin", "node_y", "node_split", "node_env_id", "node_feat", "node_feat_index",
-             "node_feat_value"}  # fmt: skip
-    table = corpus.table(columns=sorted(names & known))
-    if origins is not None:
-        codes = [ORIGINS.index(origin) for origin in origins]
-        table = table.filter(np.isin(table.dense("graph", "origin"), codes))
-    if not table.total_nodes:
-        raise StageError(f"{info.name} has no nodes of the origins asked for.")
+
+def read_graphs(corpus: Corpus) -> NodeGraphs:
+    """Return the source graphs."""
+    return _graphs_of(_source(_table(corpus, ("node_y",)), corpus.info), corpus.info)
+
+
+def _table(corpus: Corpus, more: Sequence[str]) -> GraphTable:
+    """Return all graphs with what a classifier may see of nodes."""
+    known = {column.name for column in corpus.info.columns}
+    names = {"origin", "node_split", "node_env_id", *COLUMNS, *more}
+    return corpus.table(columns=sorted(names & known))
+
+
+def _source(table: GraphTable, info: CorpusInfo) -> GraphTable:
+    found = table.filter(table.dense("graph", "origin") == ORIGINS.index("source"))
+    if not found.total_nodes:
+        raise StageError(f"{info.name} has no nodes of the source, which alone are scored.")
+    return found
+
+
+def _graphs_of(table: GraphTable, info: CorpusInfo) -> NodeGraphs:
     table = sort_edges(table)
     src, dst = global_edges(table)
     order = np.lexsort((src, dst))
@@ -82,29 +109,25 @@ def read_graphs(corpus: Corpus, origins: Sequence[str] | None) -> NodeGraphs:
             f"{info.name} has edges without their way back; backbones read undirected graphs. "
             "Store every edge in both directions."
         )
-    features: Array | csr_matrix
-    if info.sparse:
-        index = table.lists("node", "node_feat_index")
-        value = table.lists("node", "node_feat_value").values.astype(np.float32)
-        shape = (table.total_nodes, info.num_features)
-        features = csr_matrix((value, index.values, index.ptr), shape=shape)
-    else:
-        features = table.dense("node", "node_feat").astype(np.float32)
-    source = table.dense("graph", "origin") == ORIGINS.index("source")
     return NodeGraphs(
         links=links_of(src, dst, table.total_nodes),
-        features=features,
+        features=_numbers(table, info),
         y=np.array(table.dense("node", "node_y")),
         split=table.dense("node", "node_split").astype(np.int64),
         env=table.dense("node", "node_env_id").astype(np.int64),
-        source=source[rows_of(table.node_ptr)],
     )
+
+
+def _numbers(table: GraphTable, info: CorpusInfo) -> Array | csr_matrix:
+    return features_of(table, info).astype(np.float32)
 
 
 def read_lesson(corpus: Corpus, origins: Sequence[str] | None, learner: str) -> NodeLesson:
     """Return what can be learned of a corpus; refuse one that teaches nothing."""
     info = corpus.info
-    graphs = read_graphs(corpus, origins)
+    table = _table(corpus, ("node_y", "provenance.parents", "graph_id"))
+    source = _source(table, info)
+    graphs = _graphs_of(source, info)
     inside = graphs.split == SPLITS.index("train")
     if not inside.any():
         raise StageError(f"{info.name} has no `train` nodes; prepare it with that split.")
@@ -113,10 +136,12 @@ def read_lesson(corpus: Corpus, origins: Sequence[str] | None, learner: str) -> 
         raise StageError(f"no training node of {info.name} has a label; nothing can be learned.")
     if len(np.unique(graphs.y[train], axis=0)) < 2:
         raise StageError(f"all training nodes of {info.name} have one label: nothing to learn.")
-    env, num_envs = number_environments(graphs.env[train], learner, "nodes")
+    sheets = _sheets(table, source, graphs, train, info, origins)
+    told = np.concatenate([sheet.env for sheet in sheets])
+    env, num_envs = number_environments(told, learner, "nodes")
     held_out = {}
     for split in HELD_OUT:
-        nodes = np.flatnonzero((graphs.split == SPLITS.index(split)) & graphs.source)
+        nodes = np.flatnonzero(graphs.split == SPLITS.index(split))
         if len(nodes):
             held_out[split] = nodes
             check_metric(info, split, graphs.y[nodes], "nodes")
@@ -124,11 +149,49 @@ def read_lesson(corpus: Corpus, origins: Sequence[str] | None, learner: str) -> 
         task=info.task,
         metric=info.metric,
         graphs=graphs,
-        train=train,
+        sheets=sheets,
         env=env,
         num_envs=num_envs,
         held_out=held_out,
     )
+
+
+def _sheets(
+    table: GraphTable,
+    source: GraphTable,
+    graphs: NodeGraphs,
+    train: Ints,
+    info: CorpusInfo,
+    origins: Sequence[str] | None,
+) -> tuple[Sheet, ...]:
+    """Return the source graphs and every replica of all of them, those of the origins asked for."""
+    sheets = []
+    if origins is None or "source" in origins:
+        sheets.append(Sheet(graphs.features, train, graphs.env[train]))
+    codes = {ORIGINS.index(origin) for origin in origins or ORIGINS} - {ORIGINS.index("source")}
+    chosen = table.filter(np.isin(table.dense("graph", "origin"), sorted(codes)))
+    parents = chosen.lists("graph", "provenance.parents")
+    for ids in _rounds(chosen, parents.values, source.dense("graph", "graph_id"), info):
+        replica = chosen.take(ids)
+        env = replica.dense("node", "node_env_id").astype(np.int64)[train]
+        sheets.append(Sheet(_numbers(replica, info), train, env))
+    if not sheets:
+        raise StageError(f"{info.name} has no nodes of the origins asked for.")
+    return tuple(sheets)
+
+
+def _rounds(table: GraphTable, parents: Ints, wanted: Ints, info: CorpusInfo) -> list[Ints]:
+    """Return rows of replicas, those of all source graphs together, in the order of these."""
+    if not len(table):
+        return []
+    count, rest = divmod(len(table), len(wanted))
+    rows = [np.flatnonzero(parents == parent) for parent in wanted]
+    if len(parents) != len(table) or rest or any(len(each) != count for each in rows):
+        raise StageError(
+            f"{info.name} has {len(table)} replicas of {len(wanted)} graphs, not as many of each. "
+            "Generate it anew."
+        )
+    return list(np.stack(rows, axis=1))
 
 
 def node_shape(info: CorpusInfo, width: int, layers: int) -> BackboneShape:
@@ -187,20 +250,24 @@ class NodeSampler:
         known = (~np.isnan(self.y)).sum(axis=1) if lesson.task != "classification" else 1
         self.weight = (self.norms.node[lesson.train] * known).astype(np.float32)
         """``[T]`` what the loss of every training node counts."""
-        self._place = np.full(graphs.links.nodes, -1, dtype=np.int64)
-        self._place[lesson.train] = np.arange(len(lesson.train))
+        self._place = np.full((len(lesson.sheets), graphs.links.nodes), -1, dtype=np.int64)
+        first = 0
+        for number, sheet in enumerate(lesson.sheets):
+            self._place[number, sheet.train] = first + np.arange(len(sheet.train))
+            first += len(sheet.train)
 
     def __len__(self) -> int:
-        """Training nodes."""
+        """Training nodes of all sheets."""
         return len(self.lesson.train)
 
     def draw(self, epoch: int, step: int) -> tuple[Ints, NodeBatch]:
         """Return one sample: its training nodes, as places among all of them, and the graph."""
-        graphs = self.lesson.graphs
+        graphs, sheets = self.lesson.graphs, self.lesson.sheets
+        number = int(rng(self.seed, "train", "sheet", epoch, step).integers(len(sheets)))
         for attempt in range(TRIES):
             stream = rng(self.seed, "train", "sample", epoch, step, attempt)
             nodes = sample(graphs.links, self.walks, self.length, stream)
-            rows = self._place[nodes]
+            rows = self._place[number, nodes]
             told = np.flatnonzero(rows >= 0)
             if len(told) > 1:
                 break
@@ -211,7 +278,7 @@ class NodeSampler:
             )
         links, edges = subgraph(graphs.links, nodes)
         matrix = convolution(links, self.norms.edge[edges])
-        return rows[told], _batch(graphs.features[nodes], matrix, told, self.device)
+        return rows[told], _batch(sheets[number].features[nodes], matrix, told, self.device)
 
 
 class NodeJudge:
@@ -220,7 +287,7 @@ class NodeJudge:
     def __init__(self, lesson: NodeLesson, device: torch.device) -> None:
         self.lesson = lesson
         held_out = list(lesson.held_out.values())
-        self.nodes = np.concatenate(held_out) if held_out else lesson.train[:0]
+        self.nodes = np.concatenate(held_out) if held_out else np.zeros(0, dtype=np.int64)
         self.batch = layout(lesson.graphs, self.nodes, device)
 
     def scores(self, net: GCN, epoch: int) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,13 @@ from gsx.columns import CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Ints
 from gsx.seeds import rng
+from gsx.stages.extrapolating.build import (
+    Extrapolation,
+    plan_extrapolation,
+    sum_up,
+    write_moved,
+)
+from gsx.stages.extrapolating.plan import Spliced, with_environment
 from gsx.stages.kernels.wl import Hashes, wl_hashes
 from gsx.stages.splicing import inputs as given
 from gsx.stages.splicing.components import (
@@ -32,9 +40,9 @@ from gsx.stages.splicing.plan import (
     plan_augmented,
 )
 from gsx.stages.splicing.quality import option_quality, shard_quality
-from gsx.stages.splicing.splicer import Block, Option, Splicer, SpliceRules
+from gsx.stages.splicing.splicer import ORIGIN_OF, Block, Option, Splicer, SpliceRules
 from gsx.stages.stage import Progress
-from gsx.storage.carry import carry_shard
+from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Shard, finish_corpus, write_shard
 from gsx.storage.draft import Draft
@@ -59,6 +67,8 @@ def generate(
     source = given.read(config, inputs)
     environments = new_environments(source.corpus.info, config.enabled)
     info = augmented_info(source.corpus.info, environments)
+    if config.featx:
+        info = with_environment(info, towards=config.featx_direction == "interpolate")
     counts = {option: _count(config, len(source.train)) for option in config.enabled}
     carried = [] if config.augmented_only else source.corpus.shards
     before = sum(shard.split == "train" for shard in carried)
@@ -67,7 +77,12 @@ def generate(
     train_hashes = wl_hashes(source.train)
     held_out = given.held_out_hashes(source.corpus)
     total = sum(counts.values())
-    facts: list[Mapping[str, Any]] = _carry(config, draft, source.corpus, len(planned))
+    moved: Extrapolation | None = None
+    if config.featx:
+        moved, planned = _with_featx(config, inputs, info, held_out, planned, before)
+        total += moved.graphs
+    more = len(planned) + (len(moved.planned) if moved else 0)
+    facts: list[Mapping[str, Any]] = _carry(config, draft, source.corpus, more)
     quality: dict[str, Any] = {}
     warnings: list[str] = []
     done = 0
@@ -92,6 +107,14 @@ def generate(
         summed = option_quality(parts, np.concatenate(hashes), train_hashes, held_out)
         quality[f"option_{option}"] = summed
         warnings += _warnings(option, summed, config)
+    if moved:
+        found_moved = []
+        for shard in moved.planned:
+            found_moved.append(write_moved(moved, shard, draft))
+            done += shard.stop - shard.start
+            progress(done, total)
+        facts += [each for each, _ in found_moved]
+        quality["featx"] = sum_up(moved, found_moved, train_hashes, held_out)
     nodes = source.train.num_nodes
     quality["source"] = {
         "graphs": len(nodes),
@@ -106,6 +129,37 @@ def generate(
         warnings=(*warnings, *(() if config.augmented_only else outcome.warnings)),
         summary=outcome.summary,
     )
+
+
+def _with_featx(
+    config: GenerateConfig,
+    inputs: Mapping[str, Artifact],
+    info: CorpusInfo,
+    held_out: Hashes,
+    planned: list[PlannedShard],
+    before: int,
+) -> tuple[Extrapolation, list[PlannedShard]]:
+    """Plan FeatX on source and spliced graphs; names of shards count those of both."""
+    last = planned[-1]
+    moved = plan_extrapolation(
+        config,
+        inputs,
+        info,
+        held_out,
+        spliced=[Spliced(p.shard, ORIGIN_OF[p.option], p.start, p.stop) for p in planned],
+        before=before + len(planned),
+        first_id=last.first_id + last.stop - last.start,
+    )
+    total = moved.planned[-1].shard.total
+
+    def renamed(shard: Shard) -> Shard:
+        return replace(shard, total=total)
+
+    shards = [
+        replace(plan, parent=None if plan.parent is None else renamed(plan.parent))
+        for plan in moved.planned
+    ]
+    return replace(moved, planned=shards), [replace(p, shard=renamed(p.shard)) for p in planned]
 
 
 def make_splicer(
@@ -284,15 +338,7 @@ def _write(
 def _carry(
     config: GenerateConfig, draft: Draft, corpus: Corpus, more: int
 ) -> list[Mapping[str, Any]]:
-    if config.augmented_only:
-        return []
-    for number, shard in enumerate(corpus.shards):
-        total = shard.total + (more if shard.split == "train" else 0)
-        renamed = Shard(shard.split, shard.number, total, shard.start, shard.stop)
-        for form in config.formats:
-            carry_shard(draft, corpus, number, renamed, form)
-    summary = corpus.artifact.manifest.summary
-    return [{"groups": summary["groups"], "oddities": summary["oddities"]}]
+    return [] if config.augmented_only else carry_corpus(draft, corpus, more, config.formats)
 
 
 def _count(config: GenerateConfig, training: int) -> int:

@@ -118,7 +118,7 @@ def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
         model=model,
         may_cut=may_cut(train, info) if config.fragments else None,
         chemist=Chemist() if molecular(info) and config.bridges != "none" else None,
-        next_id=_next_id(corpus),
+        next_id=next_id(corpus),
         left_out={
             "without_label": int((~labelled).sum()),
             "not_connected": int((~connected).sum()),
@@ -237,6 +237,7 @@ def _classes(y: Array, info: CorpusInfo, config: GenerateConfig) -> Ints:
     raise UsageError(f"`{what}` needs classes; {info.name} is {info.task} with {y.shape[1]} tasks.")
 
 
-def _next_id(corpus: Corpus) -> int:
+def next_id(corpus: Corpus) -> int:
+    """Return the id that follows the largest of a corpus."""
     parts = corpus.iter_tables(columns=["graph_id"])
     return 1 + max(int(part.dense("graph", "graph_id").max(initial=-1)) for part in parts)

@@ -1,0 +1,253 @@
+"""Build graphs with moved features: plan every shard, make each by itself, sum them up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from gsx.columns import ORIGINS, CorpusInfo
+from gsx.errors import StageError
+from gsx.ragged import Ints
+from gsx.stages.extrapolating import nodes
+from gsx.stages.extrapolating.graphs import Mover, summed
+from gsx.stages.extrapolating.plan import (
+    SOURCE,
+    MovedShard,
+    Spliced,
+    base_rows,
+    plan_moved,
+    with_environment,
+)
+from gsx.stages.extrapolating.rules import require_movable, rules_of
+from gsx.stages.kernels.featx import Partners
+from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.splicing.inputs import held_out_hashes, next_id
+from gsx.stages.stage import Progress
+from gsx.storage.carry import carry_corpus, read_draft_shard
+from gsx.storage.corpus import Corpus
+from gsx.storage.corpus_writer import finish_corpus, write_shard
+from gsx.storage.draft import Draft
+from gsx.storage.publish import Outcome
+from gsx.storage.store import Artifact
+from gsx.table import GraphTable, concat
+
+if TYPE_CHECKING:
+    from gsx.stages.generate import GenerateConfig
+
+BLOCK_GRAPHS = 1024
+"""Graphs moved from one random stream."""
+SHARD_NODES = 4_000_000
+"""Nodes above which a shard holds fewer graphs than asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extrapolation:
+    """What FeatX makes of a corpus, and everything needed to make any shard of it."""
+
+    config: GenerateConfig
+    train: GraphTable
+    """Source graphs for training, with the columns that moved graphs keep."""
+    rows: Ints
+    """Row of every graph to move."""
+    mover: Mover
+    planned: list[MovedShard]
+
+    @property
+    def graphs(self) -> int:
+        """Graphs that will be made."""
+        return sum(plan.stop - plan.start for plan in self.planned)
+
+    @property
+    def env_id(self) -> int:
+        """The environment of all of them."""
+        return self.mover.info.environments[-1].id
+
+
+def plan_extrapolation(
+    config: GenerateConfig,
+    inputs: Mapping[str, Artifact],
+    info: CorpusInfo,
+    held_out: Hashes,
+    *,
+    spliced: Sequence[Spliced],
+    before: int,
+    first_id: int,
+) -> Extrapolation:
+    """Read corpus and mask and plan all shards; ``info`` describes the corpus that is made."""
+    corpus = Corpus(inputs["corpus"])
+    rules = rules_of(config, inputs, corpus.info)
+    train = _training_graphs(corpus)
+    label, env = (train.dense("graph", name).astype(np.int64) for name in ("label", "env_id"))
+    usable = train.num_nodes > 0
+    partners = Partners.of(np.where(usable, label, -1), env)
+    eligible = np.flatnonzero(usable & (label >= 0) & (env >= 0) & (partners.count(label, env) > 0))
+    if not len(eligible):
+        raise StageError(
+            f"nothing to extrapolate: no training graph of {corpus.info.name} has a partner of its "
+            "label in another environment. Prepare the corpus with environments."
+        )
+    count = config.count or max(round(len(train) * (config.ratio or 1.0)), 1)
+    mover = Mover(
+        rules=rules,
+        info=info,
+        features=train.dense("node", "node_feat"),
+        node_ptr=train.node_ptr,
+        graph_id=train.dense("graph", "graph_id"),
+        partners=partners,
+        forbidden=held_out,
+    )
+    wanted = min(config.shard_graphs, int(SHARD_NODES / max(float(train.num_nodes.mean()), 1.0)))
+    shard_graphs = max(wanted // BLOCK_GRAPHS, 1) * BLOCK_GRAPHS
+    planned = plan_moved(count, shard_graphs, spliced, before, first_id)
+    return Extrapolation(config, train, base_rows(eligible, count, config.seed), mover, planned)
+
+
+def build_moved(
+    extrapolation: Extrapolation, plan: MovedShard, draft: Draft
+) -> tuple[GraphTable, Hashes, Counter[str]]:
+    """Make the graphs of one shard; needs nothing but its arguments, so any worker may do it.
+
+    Spliced graphs are read from the shard of the draft that holds them.
+    """
+    if plan.parent is None:
+        base = extrapolation.train.take(extrapolation.rows[plan.start : plan.stop])
+    else:
+        stored = read_draft_shard(draft, plan.parent, extrapolation.config.formats)
+        base = stored.select([*stored.node, *stored.edge, *_KEPT])
+    blocks = []
+    for start in range(0, len(base), BLOCK_GRAPHS):
+        name = ("generate", "featx", plan.base, plan.start + start)
+        blocks.append(extrapolation.mover.block(base.slice(start, start + BLOCK_GRAPHS), *name))
+    table = concat([block.table for block in blocks])
+    ids = plan.first_id + np.arange(len(table), dtype=np.int64)
+    env = np.full(len(table), extrapolation.env_id, dtype=np.int32)
+    hashes = np.concatenate([block.hashes for block in blocks])
+    return table.with_columns(graph={"graph_id": ids, "env_id": env}), hashes, summed(blocks)
+
+
+def write_moved(
+    extrapolation: Extrapolation, plan: MovedShard, draft: Draft
+) -> tuple[dict[str, Any], Hashes]:
+    """Write one shard, unless it is there, and return facts and hashes of its graphs."""
+    name = f"hashes/{Path(plan.shard.path('parquet')).stem}.safetensors"
+    made: dict[str, Any] = {}
+
+    def make() -> GraphTable:
+        table, made["hashes"], made["moved"] = build_moved(extrapolation, plan, draft)
+        return table
+
+    def more(_: GraphTable) -> dict[str, Any]:
+        def save(path: Path) -> None:
+            save_file({"wl": made["hashes"]}, path)
+
+        draft.write(name, save)
+        return {"moved": dict(made["moved"])}
+
+    formats = extrapolation.config.formats
+    if draft.finished(name) is None:
+        for form in formats:
+            draft.forget(plan.shard.path(form))
+    facts = write_shard(draft, plan.shard, extrapolation.mover.info, make, formats, more)
+    return facts, load_file(draft.content / name)["wl"]
+
+
+def sum_up(
+    extrapolation: Extrapolation,
+    found: Sequence[tuple[Mapping[str, Any], Hashes]],
+    train_hashes: Hashes,
+    held_out: Hashes,
+) -> dict[str, Any]:
+    """Return what all moved graphs are like beside the source; refuse when nothing was moved."""
+    total: Counter[str] = Counter()
+    of: Counter[str] = Counter()
+    for plan, (facts, _) in zip(extrapolation.planned, found, strict=True):
+        total.update(facts["moved"])
+        of[plan.base] += facts["moved"]["graphs"]
+    if total["unchanged"] == total["graphs"]:
+        raise StageError(
+            f"nothing was extrapolated: all {total['graphs']} graphs of "
+            f"{extrapolation.mover.info.name} came out as they were. Move all features with "
+            "`--featx-features all`, or leave FeatX out."
+        )
+    hashes = np.concatenate([each for _, each in found])
+    return {
+        "graphs": total["graphs"],
+        "of": dict(of),
+        "moved_features": int(extrapolation.mover.rules.chosen.sum()),
+        "unchanged": total["unchanged"],
+        "distinct": len(np.unique(hashes)),
+        "same_as_training": int(np.isin(hashes, train_hashes).sum()),
+        "overlap_with_held_out": int(np.isin(hashes, held_out).sum()),
+        "refused": {"held-out graph": total["held_out"]} if total["held_out"] else {},
+    }
+
+
+def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
+    """Refuse what cannot be moved, as far as it is given already; reads descriptions only."""
+    corpus = Corpus(inputs["corpus"])
+    require_movable(corpus.info)
+    if corpus.info.level == "node":
+        nodes.check_config(config, corpus.info)
+    if "mask" in inputs:
+        rules_of(config, inputs, corpus.info)
+
+
+def generate(
+    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    """Write source graphs and graphs with moved features into ``draft``."""
+    corpus = Corpus(inputs["corpus"])
+    if corpus.info.level == "node":
+        return nodes.generate(config, inputs, draft, progress)
+    info = with_environment(corpus.info, towards=config.featx_direction == "interpolate")
+    held_out = held_out_hashes(corpus)
+    carried = [] if config.augmented_only else corpus.shards
+    extrapolation = plan_extrapolation(
+        config,
+        inputs,
+        info,
+        held_out,
+        spliced=(),
+        before=sum(shard.split == "train" for shard in carried),
+        first_id=next_id(corpus),
+    )
+    facts: list[Mapping[str, Any]] = []
+    if not config.augmented_only:
+        facts += carry_corpus(draft, corpus, len(extrapolation.planned), config.formats)
+    found = []
+    for plan in extrapolation.planned:
+        found.append(write_moved(extrapolation, plan, draft))
+        progress(sum(len(hashes) for _, hashes in found), extrapolation.graphs)
+    quality = sum_up(extrapolation, found, wl_hashes(extrapolation.train), held_out)
+    outcome = finish_corpus(
+        draft, info, [*facts, *(each for each, _ in found)], {"quality": {"featx": quality}}
+    )
+    warnings = () if config.augmented_only else outcome.warnings
+    return Outcome(counts=outcome.counts, warnings=warnings, summary=outcome.summary)
+
+
+_KEPT = ("graph_id", "env_id", "y", "label")
+"""Graph columns that are read of a graph that is moved."""
+
+
+def _training_graphs(corpus: Corpus) -> GraphTable:
+    """Return the source graphs that are trained on."""
+    info = corpus.info
+    if "train" not in corpus.splits:
+        raise StageError(f"{info.name} has no `train` graphs to extrapolate.")
+    names = [
+        column.name
+        for column in info.columns
+        if column.axis != "graph" or column.name in (*_KEPT, "origin")
+    ]
+    table = corpus.table(split="train", columns=names)
+    source = table.dense("graph", "origin") == ORIGINS.index(SOURCE)
+    return (table if source.all() else table.filter(source)).select(
+        [*table.node, *table.edge, *_KEPT]
+    )

@@ -1,0 +1,1 @@
+"""FeatX masks: which features the environment explains, and the label does not."""

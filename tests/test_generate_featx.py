@@ -1,0 +1,408 @@
+"""Corpora with moved features, generated for real from small planted corpora."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsx.columns import ORIGINS
+from gsx.errors import StageError, UsageError
+from gsx.seeds import rng
+from gsx.stages.extrapolating.graphs import Mover, drawn_labels
+from gsx.stages.extrapolating.plan import base_rows
+from gsx.stages.extrapolating.rules import MovingRules
+from gsx.stages.generate import GenerateConfig, resolve
+from gsx.stages.kernels.featx import Domains, Partners, infer_domains
+from gsx.stages.kernels.wl import wl_hashes
+from gsx.storage.audit import audit
+from gsx.storage.corpus import Corpus
+from tests.artifacts import gsx as command
+from tests.made import run_stage
+from tests.planted import planted_graphs, write_planted
+
+ALONE = {"featx": True, "options": "000"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("featx")
+    corpus = write_planted(folder, *planted_graphs(330), held_out=30)
+    mask = run_stage(folder, "mask", {"steps": 60}, {"prepare": corpus})
+    return {"folder": folder, "prepare": corpus, "mask": mask}
+
+
+def generate(made, folder=None, **options):
+    given = {name: made[name] for name in ("prepare", "mask")}
+    return run_stage(folder or made["folder"], "generate", {**ALONE, **options}, given)
+
+
+def moved_graphs(artifact):
+    table = Corpus(artifact).table(split="train")
+    return table.filter(table.dense("graph", "origin") == ORIGINS.index("featx"))
+
+
+def source_rows(table, source):
+    row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
+    return np.array([row_of[int(id_)] for id_ in table.lists("graph", "provenance.parents").values])
+
+
+@pytest.fixture(scope="module")
+def source(made):
+    return Corpus(made["prepare"]).table(split="train")
+
+
+@pytest.fixture(scope="module")
+def moved(made):
+    return moved_graphs(generate(made))
+
+
+def test_every_training_graph_is_moved_once_and_the_source_is_there_too(made, source, moved):
+    corpus = Corpus(generate(made))
+    assert corpus.splits == {"train": 600, "ood_test": 30}
+    assert corpus.table(split="train").slice(0, 300).equals(source)
+    assert sorted(moved.lists("graph", "provenance.parents").values) == list(range(300))
+    assert moved.graph["graph_id"].tolist() == list(range(330, 630))
+    assert not audit(generate(made).place).problems
+
+
+def test_moved_graphs_form_one_environment_after_those_of_the_source(made, moved):
+    rows = Corpus(generate(made)).environments
+    assert [(row["id"], row["name"], row["origin"], row["count"]) for row in rows[4:]] == [
+        (4, "features extrapolated", "featx", 300)
+    ]
+    assert (moved.graph["env_id"] == 4).all()
+    quality = generate(made).manifest.summary["quality"]["featx"]
+    assert quality["graphs"] == 300
+    assert quality["of"] == {"source": 300}
+    assert quality["moved_features"] == 6
+    assert quality["overlap_with_held_out"] == 0
+
+
+def test_structure_labels_and_other_features_keep_their_bits(source, moved):
+    rows = source_rows(moved, source)
+    before = source.take(rows)
+    assert np.array_equal(before.node_ptr, moved.node_ptr)
+    for name in ("edge_src", "edge_dst"):
+        assert np.array_equal(before.edge[name], moved.edge[name])
+    for name in ("y", "label"):
+        assert np.array_equal(before.graph[name], moved.graph[name])
+    assert np.array_equal(before.node["node_feat"][:, :6], moved.node["node_feat"][:, :6])
+    assert (before.node["node_feat"][:, 6:] != moved.node["node_feat"][:, 6:]).mean() > 0.9
+
+
+def test_features_are_those_of_the_formula_with_a_node_of_the_partner(made, source, moved):
+    """λ and the partner are in the provenance; one of the partner's nodes must explain all."""
+    rows, partner = (
+        source_rows(moved, source),
+        moved.graph["provenance.partner"],
+    )
+    assert (source.graph["label"][rows] == source.graph["label"][partner]).all()
+    assert (source.graph["env_id"][rows] != source.graph["env_id"][partner]).all()
+    domains = infer_domains(source.node["node_feat"])
+    low, high = domains.low[6:], domains.high[6:]
+    for graph in range(0, 300, 17):
+        own = source.node["node_feat"][3 * rows[graph] : 3 * rows[graph] + 3, 6:].astype(float)
+        found = moved.node["node_feat"][3 * graph : 3 * graph + 3, 6:]
+        fits = []
+        for node in range(3 * partner[graph], 3 * partner[graph] + 3):
+            other = source.node["node_feat"][node, 6:].astype(float)
+            far = own + float(moved.graph["provenance.lambda"][graph]) * (own - other)
+            inside = (far >= low) & (far <= high)
+            wrapped = np.where(inside, far, low + np.mod(far - low, high - low))
+            fits.append(np.abs(wrapped - found).max())
+        assert min(fits) < 1e-4
+        assert max(fits) > 1e-3
+
+
+def test_strengths_follow_the_gamma_distribution(made):
+    table = moved_graphs(generate(made, ratio=4.0, featx_shape=9.0, featx_scale=2.0))
+    strength = table.graph["provenance.lambda"]
+    assert strength.mean() == pytest.approx(18, rel=0.05)
+    assert strength.var() == pytest.approx(36, rel=0.15)
+
+
+def test_interpolation_stays_between_the_two(made, source):
+    table = moved_graphs(generate(made, featx_direction="interpolate"))
+    strength = table.graph["provenance.lambda"]
+    assert (strength <= 0).all()
+    assert (strength >= -1).all()
+    rows, partner = source_rows(table, source), table.graph["provenance.partner"]
+    own = source.node["node_feat"].reshape(-1, 3, 12)
+    low = np.minimum(own[rows].min(axis=1), own[partner].min(axis=1))
+    high = np.maximum(own[rows].max(axis=1), own[partner].max(axis=1))
+    found = table.node["node_feat"].reshape(-1, 3, 12)
+    assert ((found >= low[:, None] - 1e-5) & (found <= high[:, None] + 1e-5)).all()
+    environment = Corpus(generate(made, featx_direction="interpolate")).environments[-1]
+    assert environment["name"] == "features interpolated"
+
+
+def test_all_features_are_moved_on_demand(made, source):
+    table = moved_graphs(generate(made, featx_features="all"))
+    before = source.take(source_rows(table, source))
+    assert ((before.node["node_feat"] != table.node["node_feat"]).mean(axis=0) > 0.9).all()
+
+
+def test_the_same_config_gives_the_same_bytes_whatever_the_shards(made, tmp_path):
+    first, again = (generate(made, tmp_path / name, ratio=8.0) for name in "ab")
+    assert first.manifest.digest == again.manifest.digest
+    cut = generate(made, tmp_path / "c", ratio=8.0, shard_graphs=1024)
+    assert len([name for name in cut.manifest.files if "train" in name]) > 4
+    one, other = (Corpus(each).table(split="train") for each in (first, cut))
+    assert one.equals(other)
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.5, 150), (2.5, 750)])
+def test_ratios_take_some_graphs_or_all_of_them_several_times(made, ratio, expected):
+    parents = moved_graphs(generate(made, ratio=ratio)).lists("graph", "provenance.parents").values
+    assert len(parents) == expected
+    counts = np.bincount(parents, minlength=300)
+    assert set(counts) == {int(ratio), int(ratio) + 1}
+
+
+def test_moved_graphs_alone(made):
+    corpus = Corpus(generate(made, augmented_only=True, count=40))
+    assert corpus.splits == {"train": 40}
+
+
+@pytest.fixture(scope="module")
+def both(made):
+    options = {"options": "001", "bridges": "none", "f": (2, 3), "ratio": 0.5}
+    return generate(made, **options)
+
+
+def test_spliced_graphs_are_moved_too(both, source):
+    corpus = Corpus(both)
+    assert [(row["id"], row["origin"], row["count"]) for row in corpus.environments[4:]] == [
+        (4, "g_whole", 150), (5, "featx", 300),
+    ]  # fmt: skip
+    assert both.manifest.summary["quality"]["featx"]["of"] == {"source": 150, "g_whole": 150}
+    assert not audit(both.place).problems
+    table = corpus.table(split="train")
+    moved = table.filter(table.dense("graph", "origin") == ORIGINS.index("featx"))
+    assert table.graph["graph_id"].tolist()[300:] == list(range(330, 330 + 150 + 300))
+    rows = source_rows(moved, table)
+    before = table.take(rows)
+    assert np.array_equal(before.graph["y"], moved.graph["y"])
+    assert np.array_equal(before.node["node_feat"][:, :6], moved.node["node_feat"][:, :6])
+    assert np.array_equal(before.edge["edge_src"], moved.edge["edge_src"])
+    spliced = before.graph["origin"] == ORIGINS.index("g_whole")
+    assert spliced.sum() == 150
+    partner = source_rows_of(moved.graph["provenance.partner"], source)
+    weight = moved.graph["y"][np.arange(len(moved)), source.graph["label"][partner]]
+    assert (weight > 0).all()
+
+
+def source_rows_of(ids, source):
+    row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
+    return np.array([row_of[int(id_)] for id_ in ids])
+
+
+def test_spliced_graphs_are_those_without_featx(made, both):
+    options = {"options": "001", "bridges": "none", "f": (2, 3), "ratio": 0.5, "featx": False}
+    plain = Corpus(generate(made, **options)).table(split="train")
+    beside = Corpus(both).table(split="train").slice(0, 450)
+    assert plain.equals(beside)
+
+
+def test_no_moved_graph_is_a_held_out_graph(tmp_path):
+    """Binary colors on one structure: many results are held out, and are drawn anew."""
+    table, info = planted_graphs(300, binary=True)
+    features = np.array(table.dense("node", "node_feat"))
+    features[:, :10] = 0
+    features[:, 0] = np.repeat(table.graph["label"], 3)
+    table = table.with_columns(node={"node_feat": features})
+    corpus = write_planted(tmp_path, table, info, held_out=3)
+    mask = run_stage(tmp_path, "mask", {"steps": 20}, {"prepare": corpus})
+    made = {"folder": tmp_path, "prepare": corpus, "mask": mask}
+    artifact = generate(made)
+    quality = artifact.manifest.summary["quality"]["featx"]
+    held_out = wl_hashes(Corpus(corpus).table(split="ood_test"))
+    assert not np.isin(wl_hashes(moved_graphs(artifact)), held_out).any()
+    assert quality["overlap_with_held_out"] == 0
+    assert quality["refused"]["held-out graph"] > 0
+
+
+# Bad input
+
+
+def test_a_mask_for_other_features_is_refused(made, tmp_path):
+    other = run_stage(tmp_path, "prepare", {"dataset": "fsmotif-size-color", "num_graphs": 100}, {})
+    with pytest.raises(UsageError) as error:
+        generate({**made, "prepare": other}, tmp_path)
+    assert str(error.value) == (
+        f"mask {made['mask'].key[:12]} is for 12 features; fsmotif-size-color has 3. Learn one on "
+        "it: `gsx pretrain mask`."
+    )
+
+
+def test_a_mask_of_nothing_is_refused(tmp_path):
+    table, info = planted_graphs(600)
+    features = np.tile(table.dense("node", "node_feat")[:, :6], 2)
+    corpus = write_planted(tmp_path, table.with_columns(node={"node_feat": features}), info)
+    mask = run_stage(tmp_path, "mask", {}, {"prepare": corpus})
+    made = {"folder": tmp_path, "prepare": corpus, "mask": mask}
+    with pytest.raises(StageError) as error:
+        generate(made)
+    assert str(error.value) == (
+        f"nothing to extrapolate: mask {mask.key[:12]} calls no feature of planted-graphs "
+        "non-causal. Move all of them with `--featx-features all`, or leave FeatX out."
+    )
+    assert len(moved_graphs(generate(made, featx_features="all"))) == 600
+
+
+def test_graphs_without_partners_are_refused(made, tmp_path):
+    table, info = planted_graphs(60)
+    env = table.graph["label"].astype(np.int32)
+    corpus = write_planted(tmp_path, table.with_columns(graph={"env_id": env}), info)
+    with pytest.raises(StageError) as error:
+        generate({**made, "prepare": corpus}, tmp_path)
+    assert str(error.value) == (
+        "nothing to extrapolate: no training graph of planted-graphs has a partner of its label "
+        "in another environment. Prepare the corpus with environments."
+    )
+    assert not [path for path in (tmp_path / "corpus").iterdir() if corpus.key[:32] != path.name]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"options": "000"}, "options 000 makes nothing. Turn at least one on, such as 001."),
+        ({"featx": True, "featx_shape": 0.0}, "featx_shape must be positive; got 0"),
+        ({"featx": True, "featx_scale": -1.0}, "featx_scale must be positive; got -1"),
+        ({"featx": True, "replicas": 0}, "replicas must be at least 1; got 0"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(options, message):
+    with pytest.raises(UsageError) as error:
+        resolve(GenerateConfig(**options))
+    assert str(error.value) == message
+
+
+def test_the_command_learns_a_mask_and_moves_features(made, tmp_path):
+    key = made["prepare"].key[:12]
+    store = ("--store", made["folder"])
+    done = command("generate", key, "--featx", "--count", 50, "--json", *store)
+    said = json.loads(done.out)
+    assert [step["step"] for step in said["steps"]] == ["mask", "generate"]
+    assert said["counts"] == {"train": 350, "ood_test": 30}
+    given = command("generate", key, "--featx", "--mask", made["mask"].key[:12],
+                    "--featx-direction", "interpolate", "--json", *store)  # fmt: skip
+    assert [step["step"] for step in json.loads(given.out)["steps"]] == ["generate"]
+    lonely = command("generate", key, "--featx-features", "all", *store)
+    assert lonely.code == 2
+    assert "--featx-features is for moved features; add --featx" in lonely.err
+    unused = command("generate", key, "--options", "001", "--mask", made["mask"].key[:12], *store)
+    assert "--mask is not used by these options; leave it out" in unused.err
+    shown = command("show", said["key"], *store)
+    assert "features moved: 50 graphs (source 50), 6 features" in shown.out
+
+
+def test_keys_of_corpora_without_featx_are_what_they_were(made):
+    config = {"options": "001", "bridges": "none", "featx": False}
+    plain = generate(made, **config)
+    assert not {name for name in plain.manifest.config if "featx" in name or name == "replicas"}
+
+
+# Properties of the mover
+
+
+@st.composite
+def movers(draw):
+    """Draw graphs of any size and a mover of their features."""
+    random = rng(draw(st.integers(0, 999)), "movers")
+    table, info = planted_graphs(draw(st.integers(8, 30)), draw(st.integers(0, 50)))
+    features = table.dense("node", "node_feat")
+    rules = MovingRules(
+        chosen=random.random(12) < 0.5,
+        domains=infer_domains(features),
+        shape=float(random.choice([2, 9])),
+        scale=2.0,
+        towards=bool(random.integers(2)),
+        seed=0,
+    )
+    label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
+    partners = Partners.of(label, env)
+    table = table.filter(partners.count(label, env) > 0)
+    return table, Mover(
+        rules=rules,
+        info=info,
+        features=features,
+        node_ptr=np.arange(len(features) // 3 + 1) * 3,
+        graph_id=np.arange(len(features) // 3),
+        partners=partners,
+        forbidden=np.zeros(0, dtype=np.uint64),
+    )
+
+
+@settings(max_examples=25)
+@given(movers())
+def test_moved_features_lie_in_their_domains(drawn):
+    table, mover = drawn
+    if not len(table):
+        return
+    found = mover.block(table, "block").table.dense("node", "node_feat").astype(np.float64)
+    domains = mover.rules.domains
+    assert Domains(domains.low - 1e-5, domains.high + 1e-5, domains.step).contain(found).all()
+    kept = ~mover.rules.chosen
+    assert np.array_equal(found[:, kept], table.dense("node", "node_feat")[:, kept])
+
+
+@settings(max_examples=25)
+@given(movers(), st.integers(0, 99))
+def test_the_order_of_nodes_does_not_matter(drawn, seed):
+    table, mover = drawn
+    if not len(table):
+        return
+    order = np.concatenate(
+        [3 * graph + rng(seed, graph).permutation(3) for graph in range(len(table))]
+    )
+    mixed = table.with_columns(node={"node_feat": table.dense("node", "node_feat")[order]})
+    one, other = (mover.block(each, "block").table for each in (table, mixed))
+    assert np.array_equal(one.dense("node", "node_feat")[order], other.dense("node", "node_feat"))
+
+
+def test_soft_labels_lend_their_classes_by_weight():
+    y = np.array([[1, 0, 0], [0, 0.25, 0.75], [np.nan] * 3], dtype=np.float32)
+    drawn = np.array([drawn_labels(y, "classification", rng(n, "labels")) for n in range(400)])
+    assert (drawn[:, 0] == 0).all()
+    assert set(drawn[:, 1]) == {1, 2}
+    assert (drawn[:, 1] == 2).mean() == pytest.approx(0.75, abs=0.06)
+    assert (drawn[:, 2] == -1).all()
+    binary = drawn_labels(np.array([[0.0], [1.0]]), "binary", rng(0, "labels"))
+    assert binary.tolist() == [0, 1]
+
+
+def test_extrapolation_spans_what_two_environments_do():
+    """The theorem: from samples that span the plane, moved ones reach every part of its domain.
+
+    Samples that go towards each other stay in the triangle between the first three.
+    """
+    own = np.array([[1.0, 0.0], [0.0, 1.0], [0.1, 0.2]])
+    domains = Domains(np.zeros(2), np.ones(2), np.zeros(2))
+    rules = MovingRules(np.ones(2, dtype=bool), domains, 2.0, 0.5, towards=False, seed=0)
+    closer = MovingRules(np.ones(2, dtype=bool), domains, 2.0, 0.5, towards=True, seed=0)
+    points = {}
+    for name, each in (("away", rules), ("towards", closer)):
+        samples, partner = own, own[::-1]
+        for turn in range(6):
+            stream = rng(turn, "span")
+            strength = each.strengths(len(samples), stream)
+            more = each.move(samples, partner, strength)
+            samples = np.concatenate([samples, more])
+            partner = samples[stream.permutation(len(samples))]
+        points[name] = samples
+    cells = {
+        name: len({(int(x * 3.999), int(y * 3.999)) for x, y in found})
+        for name, found in points.items()
+    }
+    assert cells["away"] == 16
+    assert cells["towards"] <= 10
+    assert (points["towards"].sum(axis=1) <= 1 + 1e-9).all()
+
+
+def test_every_graph_has_its_turn():
+    rows = base_rows(np.array([3, 5, 9]), 8, 0)
+    assert rows[:6].tolist() == [3, 5, 9, 3, 5, 9]
+    assert len(set(rows[6:])) == 2
