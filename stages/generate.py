@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from gsx.errors import UsageError
-from gsx.stages.stage import Progress, Stage
+from gsx.stages.shards import Workshop
+from gsx.stages.stage import Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format
-from gsx.storage.draft import Draft
-from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 
 if TYPE_CHECKING:
@@ -132,15 +131,11 @@ def needs(config: GenerateConfig) -> frozenset[str]:
     return frozenset(roles)
 
 
-def run(
-    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    """Write source and augmented shards into ``draft``."""
-    from gsx.stages.nets.descent import one_thread
-    from gsx.stages.splicing.build import generate
+def open_workshop(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Workshop:
+    """Read what is spliced; the workshop makes any of the augmented shards."""
+    from gsx.stages.splicing.workshop import Splicing
 
-    with one_thread():
-        return generate(config, inputs, draft, progress)
+    return Splicing(config, inputs)
 
 
 STAGE = Stage(
@@ -151,7 +146,7 @@ STAGE = Stage(
     inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge"},
     needs=needs,
     resolve=resolve,
-    run=run,
+    workshop=open_workshop,
     seeds=lambda config: {"generate": config.seed},
     later={"grow": 0.0, "chords": 0.0, "ports": "any"},
     sources=(
@@ -182,5 +177,6 @@ STAGE = Stage(
         "gsx.stages.splicing.molecules",
         "gsx.stages.splicing.plan",
         "gsx.stages.splicing.splicer",
+        "gsx.stages.splicing.workshop",
     ),
 )
