@@ -28,7 +28,7 @@ from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.runner import run_plan
 from gsx.pipeline.stages import stage_named
 from gsx.ragged import texts_of
-from gsx.stages.splicing import build
+from gsx.stages.splicing import workshop
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Artifact, Store
 
@@ -106,7 +106,7 @@ def generate(
     stage = stage_named("generate")
     options = {"options": option, "count": count, "augmented_only": True}
     config = parse_config("generate", options, "bench")
-    make_splicer = build.make_splicer
+    make_splicer = workshop.make_splicer
 
     def once(*arguments: object) -> object:
         if not pool:
@@ -115,7 +115,7 @@ def generate(
 
     start = now()
     plan = (Step(stage, config, stage.inputs_of(config)),)
-    with mock.patch.object(build, "make_splicer", once):
+    with mock.patch.object(workshop, "make_splicer", once):
         ((_, built),) = run_plan(plan, Store.at(folder), given=made)
     wall, running = (after - before for after, before in zip(now(), start, strict=True))
     return (wall, running), built.artifact

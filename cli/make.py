@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.options import (
+    Asked,
     Making,
+    crew_options,
     device_option,
     making_options,
     out_option,
@@ -281,8 +283,15 @@ def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 )
 @raw_option
 @portable_option
+@crew_options
 @making_options
-def generate(source: str, out: str | None, making: Making, **given: Any) -> None:  # noqa: ANN401
+def generate(
+    source: str,
+    out: str | None,
+    asked: Asked,
+    making: Making,
+    **given: Any,  # noqa: ANN401
+) -> None:
     """Generate a corpus from SOURCE: a recipe, the name of a dataset, or a corpus.
 
     Whatever SOURCE lacks is made first: the source corpus, the pieces of its graphs, a model of
@@ -292,7 +301,7 @@ def generate(source: str, out: str | None, making: Making, **given: Any) -> None
     from gsx.cli.generating import generating_plan
 
     plan, artifacts = generating_plan(source, given, making.store)
-    results = _run(plan, artifacts, making, out, hand_out=portable_copy)
+    results = _run(plan, artifacts, making, out, asked, hand_out=portable_copy)
     if making.as_json and not making.dry_run:
         steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
         print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
@@ -301,13 +310,14 @@ def generate(source: str, out: str | None, making: Making, **given: Any) -> None
 @click.command(short_help="Run a recipe: make what is missing.")
 @click.argument("recipe", type=click.Path(path_type=Path))
 @raw_option
+@crew_options
 @making_options
-def run(recipe: Path, raw: str | None, making: Making) -> None:
+def run(recipe: Path, raw: str | None, asked: Asked, making: Making) -> None:
     """Run RECIPE, a TOML file with one section per stage: only what is missing is made."""
     from gsx.pipeline.plan import make_plan
     from gsx.pipeline.recipe import read_recipe
 
-    results = _run(make_plan(read_recipe(recipe, raw=raw)), {}, making)
+    results = _run(make_plan(read_recipe(recipe, raw=raw)), {}, making, None, asked)
     if making.as_json and not making.dry_run:
         steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
         print_json({"steps": steps})
@@ -346,6 +356,7 @@ def _run(
     given: Mapping[str, Artifact],
     making: Making,
     out: str | None = None,
+    asked: Asked | None = None,
     hand_out: Callable[[Artifact, Path, Store], Path] | None = None,
 ) -> list[tuple[str, Built, str]]:
     """Run a plan, or only show it, and return what each step made and where it is now.
@@ -361,6 +372,7 @@ def _run(
         _show_plan(plan, store, given, as_json=making.as_json)
         return []
     quiet = making.quiet or making.as_json
+    speak = (lambda _: None) if making.quiet else say
     results = []
     for step, built in run_plan(
         plan,
@@ -368,7 +380,8 @@ def _run(
         given=given,
         force=making.force,
         watch=lambda name: progress_bar(name, quiet=quiet),
-        say=(lambda _: None) if making.quiet else say,
+        say=speak,
+        hire=None if asked is None else asked.hire(speak),
     ):
         path = built.artifact.place.url
         if out is not None and step is plan[-1]:

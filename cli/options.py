@@ -5,8 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from gsx.pipeline.shards import Hire
 
 store_option = click.option(
     "--store",
@@ -40,12 +44,68 @@ portable_option = click.option(
     metavar="DIR",
     help="Also write it to this new or empty directory, for people without gsx.",
 )
+_CREW = (
+    click.option(
+        "--workers", type=int, metavar="N", help="Make shards in N processes of this machine."
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Make shards on the Dask cluster at this address, such as tcp://host:8786.",
+    ),
+    click.option(
+        "--memory-limit",
+        default="auto",
+        show_default=True,
+        metavar="SIZE",
+        help="Of each of the N processes, such as 4GB; one that outgrows it is ended.",
+    ),
+)
 raw_option = click.option(
     "--raw",
     envvar="GSX_RAW_DATA",
     metavar="DIR",
     help="Folder of raw files that datasets are made from.  [default: GSX_RAW_DATA]",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which workers a person asked for; none means this process."""
+
+    workers: int | None = None
+    scheduler: str | None = None
+    memory_limit: str = "auto"
+
+    def hire(self, say: Callable[[str], None]) -> Hire | None:
+        """Return what opens a crew of these workers."""
+        if self.workers is None and self.scheduler is None:
+            return None
+        from gsx.pipeline.workers import Workforce
+
+        force = Workforce(
+            workers=self.workers, scheduler=self.scheduler, memory_limit=self.memory_limit
+        )
+        return force.hire(say)
+
+
+def crew_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose workers, as one argument ``asked``."""
+
+    @functools.wraps(command)
+    def packed(
+        *args: object,
+        workers: int | None,
+        scheduler: str | None,
+        memory_limit: str,
+        **options: object,
+    ) -> None:
+        asked = Asked(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
+        command(*args, asked=asked, **options)
+
+    for option in reversed(_CREW):
+        packed = option(packed)
+    return packed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

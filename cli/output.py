@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from gsx.stages.stage import Progress
     from gsx.storage.manifest import Manifest
     from gsx.storage.publish import Built
 
@@ -140,19 +141,18 @@ def built_line(stage: str, built: Built) -> str:
 
 
 @contextlib.contextmanager
-def progress_bar(
-    step: str, *, quiet: bool, unit: str = " graphs"
-) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(step: str, *, quiet: bool, unit: str = " graphs") -> Iterator[Progress]:
     """Show progress on stderr when it is a terminal; silent otherwise."""
     if quiet or not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda done, total, note="": None
         return
     from tqdm import tqdm
 
     bar = tqdm(desc=step, unit=unit, unit_scale=True, file=sys.stderr, leave=False, ncols=78)
 
-    def update(done: int, total: int) -> None:
+    def update(done: int, total: int, note: str = "") -> None:
         bar.total = total
+        bar.set_postfix_str(note, refresh=False)
         bar.update(done - bar.n)
 
     try:

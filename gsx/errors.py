@@ -5,9 +5,10 @@ GsxError
 │   └── RecipeError  exit 2   a recipe file that cannot be understood
 ├── ArtifactError    exit 3   an artifact is absent, damaged, foreign or not to be trusted
 │   └── StoreError   exit 3   the place that holds artifacts cannot be read or written
-└── StageError       exit 4   a stage met data it cannot work on
-    ├── MoleculeError exit 4  a molecule that chemistry does not allow
-    └── TableError   exit 4   graphs that break the rules of a graph table
+├── StageError       exit 4   a stage met data it cannot work on
+│   ├── MoleculeError exit 4  a molecule that chemistry does not allow
+│   └── TableError   exit 4   graphs that break the rules of a graph table
+└── PartialError     exit 5   some shards could not be made; the others are kept
 """
 
 from __future__ import annotations
@@ -54,6 +55,12 @@ class MoleculeError(StageError):
 
 class TableError(StageError):
     """Graphs that break the rules of a graph table."""
+
+
+class PartialError(GsxError):
+    """Shards that could not be made, while others were; those are kept, nothing is published."""
+
+    exit_code = 5
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

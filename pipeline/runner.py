@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import msgspec
 
 from gsx.errors import StageError
 from gsx.pipeline.plan import Step, identity_of
+from gsx.pipeline.shards import Hire, Job, fill
+from gsx.stages.shards import Workshop
 from gsx.stages.stage import Progress, silent
-from gsx.storage.publish import Built, build
+from gsx.storage.draft import Draft
+from gsx.storage.publish import Built, Identity, Outcome, build, draft_folder
+from gsx.storage.runlog import RunLog
+from gsx.storage.shipping import records_of
 from gsx.storage.store import Artifact, Store
 
 Watch = Callable[[str], AbstractContextManager[Progress]]
@@ -23,10 +31,12 @@ def run_plan(
     force: bool = False,
     watch: Watch = lambda _: nullcontext(silent),
     say: Callable[[str], None] = lambda _: None,
+    hire: Hire | None = None,
 ) -> Iterator[tuple[Step, Built]]:
     """Run the steps in order and yield each with its artifact; what is there is not made again.
 
-    ``given`` are artifacts that stand in for steps the plan does not have.
+    ``given`` are artifacts that stand in for steps the plan does not have. ``hire`` opens a crew
+    for steps that are made shard by shard; without it they are made in this process.
     """
     done = dict(given or {})
     for step in plan:
@@ -34,7 +44,7 @@ def run_plan(
         if missing:
             raise StageError(f"{step.name} needs the artifact of {missing[0]}, which has not run")
         inputs = {role: done[name] for role, name in step.inputs.items()}
-        built = run_step(step, inputs, store, force=force, watch=watch, say=say)
+        built = run_step(step, inputs, store, force=force, watch=watch, say=say, hire=hire)
         done[step.name] = built.artifact
         yield step, built
 
@@ -47,18 +57,69 @@ def run_step(
     force: bool,
     watch: Watch,
     say: Callable[[str], None],
+    hire: Hire | None = None,
 ) -> Built:
     """Run one step, or find what it made before."""
+    identity = identity_of(step, inputs)
+    log = RunLog(draft_folder(store).parent / ".runs", identity.key)
+
+    def produce(draft: Draft) -> Outcome:
+        if step.stage.workshop is not None:
+            shop = partial(step.stage.workshop, step.config, inputs)
+            job = _job(step, identity, inputs, store, draft)
+            return _make_shards(shop, job, draft, progress, hire, log)
+        if step.stage.run is None:
+            raise TypeError(f"{step.name} has neither `run` nor `workshop`")
+        return step.stage.run(step.config, inputs, draft, progress)
+
     with watch(step.name) as progress:
-        built = build(
-            store,
-            identity_of(step, inputs),
-            lambda draft: step.stage.run(step.config, inputs, draft, progress),
-            force=force,
-            on_wait=say,
-        )
+        built = build(store, identity, produce, force=force, on_wait=say)
     if built.note:
         say(built.note)
     for warning in built.artifact.manifest.warnings:
         say(f"{step.name}: {warning}")
     return built
+
+
+def _make_shards(
+    open_shop: Callable[[], Workshop],
+    job: Job,
+    draft: Draft,
+    progress: Progress,
+    hire: Hire | None,
+    log: RunLog,
+) -> Outcome:
+    """Make an artifact shard by shard, in this process or by a crew."""
+    if hire is None:
+        return fill(open_shop(), draft, None, progress, log)
+    with hire(job, draft, log) as crew:
+        return fill(open_shop(), draft, crew, progress, log)
+
+
+def _job(
+    step: Step,
+    identity: Identity,
+    inputs: Mapping[str, Artifact],
+    store: Store,
+    draft: Draft,
+) -> Job:
+    from gsx.pipeline.worker import decisive_versions
+
+    remote = store.place.local is None and draft.target is not None
+    return Job(
+        stage=step.name,
+        config=msgspec.to_builtins(step.config),
+        inputs={role: _address(artifact) for role, artifact in inputs.items()},
+        key=identity.key,
+        source=identity.source,
+        versions=decisive_versions(),
+        draft=str(draft.root),
+        target=draft.target.url if remote and draft.target else None,
+        records=records_of(store.place, identity.key).url if remote else None,
+    )
+
+
+def _address(artifact: Artifact) -> str:
+    """Return the name by which other processes reach an artifact."""
+    place = artifact.place
+    return place.url if place.local is None else place.root

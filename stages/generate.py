@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from gsx.errors import UsageError
-from gsx.stages.stage import Progress, Stage
+from gsx.stages.shards import Workshop
+from gsx.stages.stage import Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format
-from gsx.storage.draft import Draft
-from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 
 if TYPE_CHECKING:
@@ -161,17 +160,14 @@ def needs(config: GenerateConfig) -> frozenset[str]:
     return frozenset(roles)
 
 
-def run(
-    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    """Write source and augmented shards into ``draft``."""
-    from gsx.stages.extrapolating.build import generate as extrapolate
-    from gsx.stages.nets.descent import one_thread
-    from gsx.stages.splicing.build import generate as splice
+def open_workshop(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Workshop:
+    """Read what is spliced or moved; the workshop makes any of the augmented shards."""
+    from gsx.stages.extrapolating import workshop as extrapolating
+    from gsx.stages.splicing.workshop import Splicing
 
-    make = extrapolate if config.options == "000" else splice
-    with one_thread():
-        return make(config, inputs, draft, progress)
+    if config.options == "000":
+        return extrapolating.open_workshop(config, inputs)
+    return Splicing(config, inputs)
 
 
 FEATX_SOURCES = (
@@ -180,6 +176,7 @@ FEATX_SOURCES = (
     "gsx.stages.extrapolating.nodes",
     "gsx.stages.extrapolating.plan",
     "gsx.stages.extrapolating.rules",
+    "gsx.stages.extrapolating.workshop",
     "gsx.stages.kernels.featx",
     "gsx.stages.kernels.rows",
 )
@@ -193,7 +190,7 @@ STAGE = Stage(
     inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge", "mask": "mask"},
     needs=needs,
     resolve=resolve,
-    run=run,
+    workshop=open_workshop,
     seeds=lambda config: {"generate": config.seed},
     later={
         "labels": "average",
@@ -236,5 +233,6 @@ STAGE = Stage(
         "gsx.stages.splicing.molecules",
         "gsx.stages.splicing.plan",
         "gsx.stages.splicing.splicer",
+        "gsx.stages.splicing.workshop",
     ),
 )

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from gsx.stages.shards import Workshop
 from gsx.storage.draft import Draft
 from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 
-Progress = Callable[[int, int], None]
-"""Told how much is done and how much there is."""
+
+class Progress(Protocol):
+    """Told how much is done and how much there is, and what else a person may want to see."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:  # noqa: D102
+        ...
 
 
-def silent(done: int, total: int) -> None:
+def silent(done: int, total: int, note: str = "") -> None:
     """Ignore progress."""
 
 
@@ -37,8 +42,10 @@ class Stage:
     """Which of the roles a config reads; all of them without it."""
     resolve: Callable[[Any], Any]
     """Fill in what the user left open and refuse what cannot work, before any long work starts."""
-    run: Callable[[Any, Mapping[str, Artifact], Draft, Progress], Outcome]
-    """Write the artifact into a draft."""
+    run: Callable[[Any, Mapping[str, Artifact], Draft, Progress], Outcome] | None = None
+    """Write the artifact into a draft; None where a workshop does."""
+    workshop: Callable[[Any, Mapping[str, Artifact]], Workshop] | None = None
+    """Open what makes the artifact shard by shard, here or on workers."""
     seeds: Callable[[Any], Mapping[str, int]] = lambda _: {}
     """Root seeds it uses."""
     sources: tuple[str, ...]

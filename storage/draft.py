@@ -8,8 +8,10 @@ that it asks for, if the files still match the record; what nobody asks for is n
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import contextlib
+import errno
+import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from gsx.storage.disk import (
     write_atomically,
 )
 from gsx.storage.manifest import FileEntry, check_path
+from gsx.storage.place import Place
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +47,8 @@ class Draft:
     """A directory that becomes an artifact; may be used by many processes at once."""
 
     root: Path
+    target: Place | None = None
+    """Where it will be published, for those who put files there at once."""
 
     @property
     def content(self) -> Path:
@@ -99,17 +104,40 @@ class Draft:
         found = self.finished(name)
         if found is not None:
             return found
-        scratch = self.root / "scratch" / f"{_short(name)}.{os.getpid()}"
-        target = self.content / name
+        # Two workers may write one unit at once, on machines that number processes alike.
+        scratch = self.root / "scratch" / f"{_short(name)}.{secrets.token_hex(8)}"
         facts = write(scratch) or {}
         files = self._measure(scratch, name, rows)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        remove_tree(target)
-        scratch.rename(target)
-        flush_directory(target.parent)
+        self._place(scratch, name)
         unit = Unit(name=name, files=files, facts=facts)
-        write_atomically(self._record(name), readable_json(unit))
+        self.record(unit)
         return unit
+
+    def record(self, unit: Unit) -> None:
+        """Remember that a unit is finished; its files may lie at the target already."""
+        write_atomically(self._record(unit.name), readable_json(unit))
+
+    def _place(self, scratch: Path, name: str) -> None:
+        """Rename what was written to where it belongs, over what an equal writer put there.
+
+        ``content`` is never made anew: where it is gone, the artifact was published while this
+        worker was thought dead.
+        """
+        target = self.content
+        for part in Path(name).parent.parts:
+            target = target / part
+            target.mkdir(exist_ok=True)
+        target = self.content / name
+        while True:
+            if scratch.is_dir() or target.is_dir():
+                remove_tree(target)
+            try:
+                scratch.replace(target)
+                break
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        flush_directory(target.parent)
 
     def write_bytes(self, name: str, data: bytes) -> Unit:
         """Write a small file."""
@@ -139,6 +167,23 @@ class Draft:
         record = self._record(name)
         for path in (record, self.root / "earlier" / record.name):
             path.unlink(missing_ok=True)
+
+    def seen(self, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Return inode and change time of the records of some units: the same if none was made."""
+        found = []
+        for name in names:
+            record = self._record(name)
+            for path in (record, self.root / "earlier" / record.name):
+                with contextlib.suppress(FileNotFoundError):
+                    stat = path.stat()
+                    found.append((stat.st_ino, stat.st_mtime_ns))
+                    break
+        return found
+
+    def named(self, names: Sequence[str]) -> list[Unit]:
+        """Return what the records say of some units; those without one are left out."""
+        found = (self._read_record(self._record(name)) for name in names)
+        return [unit for unit in found if unit is not None]
 
     def units(self) -> list[Unit]:
         """Return every unit that this run wrote or took back, in the order of their names."""

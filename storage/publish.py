@@ -40,6 +40,7 @@ from gsx.storage.manifest import (
 from gsx.storage.place import Place
 from gsx.storage.remote import require_create_only, upload
 from gsx.storage.runs import RunRecord, stopwatch
+from gsx.storage.shipping import forget_records, records_of
 from gsx.storage.store import Artifact, Store
 from gsx.storage.trust import cache_root, trust
 
@@ -124,11 +125,13 @@ def build(
             now = store.generations(identity.kind, identity.key)
             if now and (not force or now != before):
                 return _reuse(store, identity)
-            draft = Draft(drafts / identity.key)
-            manifest, seconds, note = _fill(draft, identity, produce)
             target = store.folder(identity.kind, identity.key, now[-1] + 1 if now else 1)
+            draft = Draft(drafts / identity.key, target)
+            manifest, seconds, note = _fill(draft, identity, produce)
             won = _publish(draft, target, manifest)
             remove_tree(draft.root)
+            if target.local is None:
+                forget_records(records_of(store.place, identity.key))
     if not won:
         return _reuse(store, identity)
     return Built(Artifact(target, manifest), reused=False, seconds=seconds, note=note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from gsx.errors import StoreError
@@ -15,16 +16,18 @@ def upload(source: Path, target: Place, manifest: Manifest) -> bool:
     """Publish the directory ``source`` at ``target``; False when another publisher came first.
 
     A file that is already there must have the same bytes: two builders of one key may share the
-    work, but may never mix it.
+    work, but may never mix it. Files that ``source`` lacks were put there by workers, who checked.
     """
     with reachable(target):
         present = target.sizes()
         if MANIFEST in present:
             return False
         for path, entry in manifest.files.items():
-            if path in present or not _create(target, path, source / path):
-                _require_same(target, path, entry.sha256)
-        if _create(target, MANIFEST, source / MANIFEST):
+            if not (source / path).exists():
+                _require_shipped(target, path, entry.size, present)
+            elif path in present or not put_new(target, path, source / path):
+                require_same(target, path, entry.sha256)
+        if put_new(target, MANIFEST, source / MANIFEST):
             target.fs.put_file(str(source / RUN_RECORD), target.path(RUN_RECORD))
             return True
     return False
@@ -50,7 +53,8 @@ def require_create_only(store: Place) -> None:
     )
 
 
-def _create(target: Place, path: str, source: Path) -> bool:
+def put_new(target: Place, path: str, source: Path) -> bool:
+    """Create a file at ``target``; False when there is one."""
     try:
         target.fs.pipe_file(target.path(path), source.read_bytes(), mode="create")
     except FileExistsError:
@@ -58,7 +62,16 @@ def _create(target: Place, path: str, source: Path) -> bool:
     return True
 
 
-def _require_same(target: Place, path: str, sha256: str) -> None:
+def _require_shipped(target: Place, path: str, size: int, present: Mapping[str, int]) -> None:
+    if present.get(path) != size:
+        raise StoreError(
+            f"{target.url}/{path} was put there by a worker and is not there any more.\n"
+            "Run the same command again: what is missing is made anew."
+        )
+
+
+def require_same(target: Place, path: str, sha256: str) -> None:
+    """Refuse a file of another builder that has other bytes."""
     with target.open(path) as stream:
         found = sha256_stream(stream)[1]
     if found != sha256:

@@ -48,7 +48,7 @@ class Stopwatch:
             platform=f"{platform.system()} {platform.machine()}",
             device=device,
             python=platform.python_version(),
-            versions=_versions(),
+            versions=versions(),
         )
 
 
@@ -60,7 +60,8 @@ def stopwatch(source: str) -> Iterator[Stopwatch]:
     watch.seconds = time.perf_counter() - watch.started
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that matter, as far as they are here."""
     found = {}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -191,7 +191,7 @@ def test_the_first_publish_of_a_key_wins_even_if_the_bytes_differ(store, tmp_pat
 
 def test_whoever_puts_the_manifest_first_wins(store, tmp_path, monkeypatch):
     others = []
-    original = remote._create
+    original = remote.put_new
 
     def create(target, path, source):
         if path == MANIFEST and not others:
@@ -200,7 +200,7 @@ def test_whoever_puts_the_manifest_first_wins(store, tmp_path, monkeypatch):
                 others.append(build(store, identity(), writes()))
         return original(target, path, source)
 
-    monkeypatch.setattr(remote, "_create", create)
+    monkeypatch.setattr(remote, "put_new", create)
     mine = build(store, identity(), writes())
     assert others[1].reused is False
     assert mine.reused is True
@@ -209,7 +209,7 @@ def test_whoever_puts_the_manifest_first_wins(store, tmp_path, monkeypatch):
 
 def test_a_publisher_that_died_half_way_is_invisible_and_its_files_are_used(store, monkeypatch):
     uploaded = []
-    original = remote._create
+    original = remote.put_new
 
     def die_after_two(target, path, source):
         if len(uploaded) == 2:
@@ -218,7 +218,7 @@ def test_a_publisher_that_died_half_way_is_invisible_and_its_files_are_used(stor
         return original(target, path, source)
 
     with monkeypatch.context() as patch:
-        patch.setattr(remote, "_create", die_after_two)
+        patch.setattr(remote, "put_new", die_after_two)
         with pytest.raises(KeyboardInterrupt):
             build(store, identity(), writes())
     assert len(listed(store)) == 2
@@ -228,7 +228,7 @@ def test_a_publisher_that_died_half_way_is_invisible_and_its_files_are_used(stor
         uploaded.append(path)
         return original(target, path, source)
 
-    monkeypatch.setattr(remote, "_create", count)
+    monkeypatch.setattr(remote, "put_new", count)
     made = build(store, identity(), writes())
     assert made.reused is False
     assert len(uploaded) == len(set(uploaded)) == len(FILES) + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, save_file
 
 from gsx.columns import ORIGINS, CorpusInfo
 from gsx.errors import StageError
@@ -22,18 +22,15 @@ from gsx.stages.extrapolating.plan import (
     Spliced,
     base_rows,
     plan_moved,
-    with_environment,
 )
 from gsx.stages.extrapolating.rules import require_movable, rules_of
 from gsx.stages.kernels.featx import Partners
-from gsx.stages.kernels.wl import Hashes, wl_hashes
-from gsx.stages.splicing.inputs import held_out_hashes, next_id
-from gsx.stages.stage import Progress
-from gsx.storage.carry import carry_corpus, read_draft_shard
+from gsx.stages.kernels.wl import Hashes
+from gsx.stages.shards import Facts, Read, hashes_path
+from gsx.storage.carry import read_draft_shard
 from gsx.storage.corpus import Corpus
-from gsx.storage.corpus_writer import finish_corpus, write_shard
+from gsx.storage.corpus_writer import write_shard
 from gsx.storage.draft import Draft
-from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable, concat
 
@@ -131,11 +128,9 @@ def build_moved(
     return table.with_columns(graph={"graph_id": ids, "env_id": env}), hashes, summed(blocks)
 
 
-def write_moved(
-    extrapolation: Extrapolation, plan: MovedShard, draft: Draft
-) -> tuple[dict[str, Any], Hashes]:
-    """Write one shard, unless it is there, and return facts and hashes of its graphs."""
-    name = f"hashes/{Path(plan.shard.path('parquet')).stem}.safetensors"
+def write_moved(extrapolation: Extrapolation, plan: MovedShard, draft: Draft) -> dict[str, Any]:
+    """Write one shard and the hashes of its graphs, unless they are there; return its facts."""
+    name = hashes_path(plan.shard)
     made: dict[str, Any] = {}
 
     def make() -> GraphTable:
@@ -153,20 +148,20 @@ def write_moved(
     if draft.finished(name) is None:
         for form in formats:
             draft.forget(plan.shard.path(form))
-    facts = write_shard(draft, plan.shard, extrapolation.mover.info, make, formats, more)
-    return facts, load_file(draft.content / name)["wl"]
+    return write_shard(draft, plan.shard, extrapolation.mover.info, make, formats, more)
 
 
 def sum_up(
     extrapolation: Extrapolation,
-    found: Sequence[tuple[Mapping[str, Any], Hashes]],
+    found: Sequence[Facts],
+    read: Read,
     train_hashes: Hashes,
     held_out: Hashes,
 ) -> dict[str, Any]:
     """Return what all moved graphs are like beside the source; refuse when nothing was moved."""
     total: Counter[str] = Counter()
     of: Counter[str] = Counter()
-    for plan, (facts, _) in zip(extrapolation.planned, found, strict=True):
+    for plan, facts in zip(extrapolation.planned, found, strict=True):
         total.update(facts["moved"])
         of[plan.base] += facts["moved"]["graphs"]
     if total["unchanged"] == total["graphs"]:
@@ -175,7 +170,9 @@ def sum_up(
             f"{extrapolation.mover.info.name} came out as they were. Move all features with "
             "`--featx-features all`, or leave FeatX out."
         )
-    hashes = np.concatenate([each for _, each in found])
+    hashes = np.concatenate(
+        [load(read(hashes_path(plan.shard)))["wl"] for plan in extrapolation.planned]
+    )
     return {
         "graphs": total["graphs"],
         "of": dict(of),
@@ -196,40 +193,6 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         nodes.check_config(config, corpus.info)
     if "mask" in inputs:
         rules_of(config, inputs, corpus.info)
-
-
-def generate(
-    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    """Write source graphs and graphs with moved features into ``draft``."""
-    corpus = Corpus(inputs["corpus"])
-    if corpus.info.level == "node":
-        return nodes.generate(config, inputs, draft, progress)
-    info = with_environment(corpus.info, towards=config.featx_direction == "interpolate")
-    held_out = held_out_hashes(corpus)
-    carried = [] if config.augmented_only else corpus.shards
-    extrapolation = plan_extrapolation(
-        config,
-        inputs,
-        info,
-        held_out,
-        spliced=(),
-        before=sum(shard.split == "train" for shard in carried),
-        first_id=next_id(corpus),
-    )
-    facts: list[Mapping[str, Any]] = []
-    if not config.augmented_only:
-        facts += carry_corpus(draft, corpus, len(extrapolation.planned), config.formats)
-    found = []
-    for plan in extrapolation.planned:
-        found.append(write_moved(extrapolation, plan, draft))
-        progress(sum(len(hashes) for _, hashes in found), extrapolation.graphs)
-    quality = sum_up(extrapolation, found, wl_hashes(extrapolation.train), held_out)
-    outcome = finish_corpus(
-        draft, info, [*facts, *(each for each, _ in found)], {"quality": {"featx": quality}}
-    )
-    warnings = () if config.augmented_only else outcome.warnings
-    return Outcome(counts=outcome.counts, warnings=warnings, summary=outcome.summary)
 
 
 _KEPT = ("graph_id", "env_id", "y", "label")

@@ -6,7 +6,7 @@ that of its parent. Nodes that are not for training keep their features to the b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,9 @@ from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.rows import Features, feature_columns, features_of
 from gsx.stages.splicing.columns import fill, same_text
 from gsx.stages.splicing.inputs import next_id
-from gsx.stages.stage import Progress
-from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
-from gsx.storage.corpus_writer import Shard, finish_corpus, write_shard
+from gsx.storage.corpus_writer import Shard, write_shard
 from gsx.storage.draft import Draft
-from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable, concat
 
@@ -110,37 +107,24 @@ class Replication:
         }
 
 
-def generate(
-    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    """Write the graphs of a corpus and replicas of them into ``draft``."""
-    corpus = Corpus(inputs["corpus"])
-    check_config(config, corpus.info)
-    replication = replication_of(config, inputs, corpus)
-    planned = plan_replicas(config, replication.source, corpus)
-    facts = carry_corpus(draft, corpus, len(planned), config.formats, SPLIT)
-    unchanged = done = 0
-    for shard in planned:
-        found = write_replicas(config, replication, shard, draft)
-        facts.append(found)
-        unchanged += found["unchanged"]
-        done += shard.stop - shard.start
-        progress(done, config.replicas * len(replication.source))
+def sum_up(
+    config: GenerateConfig, replication: Replication, facts: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what was moved in all replicas; refuse when nothing was."""
+    unchanged = sum(each["unchanged"] for each in facts)
     moved = config.replicas * len(replication.moved)
     if unchanged == moved:
         raise StageError(
-            f"nothing was extrapolated: all training nodes of {corpus.info.name} came out as they "
-            "were. Move all features with `--featx-features all`."
+            f"nothing was extrapolated: all training nodes of {replication.info.name} came out as "
+            "they were. Move all features with `--featx-features all`."
         )
-    quality = {
+    return {
         "replicas": config.replicas,
         "moved_features": int(replication.rules.chosen.sum()),
         "moved_nodes": moved,
         "unchanged": unchanged,
         "without_partner": len(training_nodes(replication.source)) - len(replication.moved),
     }
-    outcome = finish_corpus(draft, replication.info, facts, {"quality": {"featx": quality}})
-    return Outcome(counts=outcome.counts, warnings=outcome.warnings, summary=outcome.summary)
 
 
 def check_config(config: GenerateConfig, info: CorpusInfo) -> None:

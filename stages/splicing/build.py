@@ -1,28 +1,21 @@
-"""Build a generated corpus: check what was given, make every shard, sum it up."""
+"""Build spliced shards: cut and encode components, splice blocks, write files."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from gsx.columns import CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Ints
 from gsx.seeds import rng
-from gsx.stages.extrapolating.build import (
-    Extrapolation,
-    plan_extrapolation,
-    sum_up,
-    write_moved,
-)
-from gsx.stages.extrapolating.plan import Spliced, with_environment
-from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.kernels.wl import Hashes
+from gsx.stages.shards import hashes_path
 from gsx.stages.splicing import inputs as given
 from gsx.stages.splicing.components import (
     Components,
@@ -32,22 +25,13 @@ from gsx.stages.splicing.components import (
 )
 from gsx.stages.splicing.growth import grow
 from gsx.stages.splicing.joints import JointRules
-from gsx.stages.splicing.plan import (
-    PlannedShard,
-    augmented_info,
-    environment_of,
-    new_environments,
-    plan_augmented,
-)
-from gsx.stages.splicing.quality import option_quality, shard_quality
-from gsx.stages.splicing.splicer import ORIGIN_OF, Block, Option, Splicer, SpliceRules
-from gsx.stages.stage import Progress
+from gsx.stages.splicing.plan import PlannedShard
+from gsx.stages.splicing.quality import shard_quality
+from gsx.stages.splicing.splicer import Block, Option, Splicer, SpliceRules
 from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
-from gsx.storage.corpus_writer import Shard, finish_corpus, write_shard
+from gsx.storage.corpus_writer import write_shard
 from gsx.storage.draft import Draft
-from gsx.storage.publish import Outcome
-from gsx.storage.store import Artifact
 from gsx.table import GraphTable, concat
 
 if TYPE_CHECKING:
@@ -58,108 +42,6 @@ BLOCK_NODES = 50_000
 BLOCK_GRAPHS = 1024
 SHARD_NODES = 4_000_000
 """Nodes above which a shard holds fewer graphs than asked for."""
-
-
-def generate(
-    config: GenerateConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    """Write source and augmented shards into ``draft``."""
-    source = given.read(config, inputs)
-    environments = new_environments(source.corpus.info, config.enabled)
-    info = augmented_info(source.corpus.info, environments)
-    if config.featx:
-        info = with_environment(info, towards=config.featx_direction == "interpolate")
-    counts = {option: _count(config, len(source.train)) for option in config.enabled}
-    carried = [] if config.augmented_only else source.corpus.shards
-    before = sum(shard.split == "train" for shard in carried)
-    shard_graphs = _shard_graphs(config, source.train)
-    planned = plan_augmented(counts, shard_graphs, before, source.next_id)
-    train_hashes = wl_hashes(source.train)
-    held_out = given.held_out_hashes(source.corpus)
-    total = sum(counts.values())
-    moved: Extrapolation | None = None
-    if config.featx:
-        moved, planned = _with_featx(config, inputs, info, held_out, planned, before)
-        total += moved.graphs
-    more = len(planned) + (len(moved.planned) if moved else 0)
-    facts: list[Mapping[str, Any]] = _carry(config, draft, source.corpus, more)
-    quality: dict[str, Any] = {}
-    warnings: list[str] = []
-    done = 0
-    for option in config.enabled:
-        splicer: Splicer | None = None
-        parts: list[dict[str, Any]] = []
-        hashes: list[Hashes] = []
-        for plan in (plan for plan in planned if plan.option == option):
-
-            def make(plan: PlannedShard = plan) -> Splicer:
-                nonlocal splicer
-                splicer = splicer or make_splicer(config, source, info, plan.option, held_out)
-                return splicer
-
-            env_id = environment_of(environments, option)
-            found, hashed = _write(config, draft, plan, info, make, env_id, source)
-            parts.append(found["splice"])
-            hashes.append(hashed)
-            facts.append(found)
-            done += plan.stop - plan.start
-            progress(done, total)
-        summed = option_quality(parts, np.concatenate(hashes), train_hashes, held_out)
-        quality[f"option_{option}"] = summed
-        warnings += _warnings(option, summed, config)
-    if moved:
-        found_moved = []
-        for shard in moved.planned:
-            found_moved.append(write_moved(moved, shard, draft))
-            done += shard.stop - shard.start
-            progress(done, total)
-        facts += [each for each, _ in found_moved]
-        quality["featx"] = sum_up(moved, found_moved, train_hashes, held_out)
-    nodes = source.train.num_nodes
-    quality["source"] = {
-        "graphs": len(nodes),
-        "min_nodes": int(nodes.min()),
-        "mean_nodes": round(float(nodes.mean()), 3),
-        "max_nodes": int(nodes.max()),
-        **source.left_out,
-    }
-    outcome = finish_corpus(draft, info, facts, {"quality": quality})
-    return Outcome(
-        counts=outcome.counts,
-        warnings=(*warnings, *(() if config.augmented_only else outcome.warnings)),
-        summary=outcome.summary,
-    )
-
-
-def _with_featx(
-    config: GenerateConfig,
-    inputs: Mapping[str, Artifact],
-    info: CorpusInfo,
-    held_out: Hashes,
-    planned: list[PlannedShard],
-    before: int,
-) -> tuple[Extrapolation, list[PlannedShard]]:
-    """Plan FeatX on source and spliced graphs; names of shards count those of both."""
-    last = planned[-1]
-    moved = plan_extrapolation(
-        config,
-        inputs,
-        info,
-        held_out,
-        spliced=[Spliced(p.shard, ORIGIN_OF[p.option], p.start, p.stop) for p in planned],
-        before=before + len(planned),
-        first_id=last.first_id + last.stop - last.start,
-    )
-    total = moved.planned[-1].shard.total
-
-    def renamed(shard: Shard) -> Shard:
-        return replace(shard, total=total)
-
-    shards = [
-        replace(plan, parent=None if plan.parent is None else renamed(plan.parent))
-        for plan in moved.planned
-    ]
-    return replace(moved, planned=shards), [replace(p, shard=renamed(p.shard)) for p in planned]
 
 
 def make_splicer(
@@ -293,16 +175,17 @@ def block_size(train: GraphTable, config: GenerateConfig) -> int:
     return int(np.clip(BLOCK_NODES / max(nodes, 1.0), 1, min(BLOCK_GRAPHS, config.shard_graphs)))
 
 
-def _write(
+def write_spliced(
     config: GenerateConfig,
     draft: Draft,
     plan: PlannedShard,
     info: CorpusInfo,
-    splicer: Any,  # noqa: ANN401
+    splicer: Callable[[], Splicer],
     env_id: int,
     source: given.Source,
-) -> tuple[dict[str, Any], Hashes]:
-    name = f"hashes/{Path(plan.shard.path('parquet')).stem}.safetensors"
+) -> dict[str, Any]:
+    """Write one shard and the hashes of its graphs, unless they are there; return its facts."""
+    name = hashes_path(plan.shard)
     sizes = source.train.num_nodes
     made: dict[str, Any] = {}
 
@@ -331,23 +214,24 @@ def _write(
     if draft.finished(name) is None:
         for form in config.formats:
             draft.forget(plan.shard.path(form))
-    facts = write_shard(draft, plan.shard, info, make, config.formats, more)
-    return facts, load_file(draft.content / name)["wl"]
+    return write_shard(draft, plan.shard, info, make, config.formats, more)
 
 
-def _carry(
+def carry_source(
     config: GenerateConfig, draft: Draft, corpus: Corpus, more: int
 ) -> list[Mapping[str, Any]]:
+    """Put the source shards into the draft, among ``more`` of the training split."""
     return [] if config.augmented_only else carry_corpus(draft, corpus, more, config.formats)
 
 
-def _count(config: GenerateConfig, training: int) -> int:
+def count_of(config: GenerateConfig, training: int) -> int:
+    """Return how many graphs every option makes."""
     if config.count is not None:
         return config.count
     return max(round(training * (config.ratio or 1.0)), 1)
 
 
-def _shard_graphs(config: GenerateConfig, train: GraphTable) -> int:
+def shard_graphs_of(config: GenerateConfig, train: GraphTable) -> int:
     """Return how many graphs a file gets: whole blocks, and not too many nodes."""
     block = block_size(train, config)
     nodes = _nodes(train, config)
@@ -389,7 +273,8 @@ def _require_classes(
         )
 
 
-def _warnings(option: Option, summed: Mapping[str, Any], config: GenerateConfig) -> list[str]:
+def warnings_of(option: Option, summed: Mapping[str, Any], config: GenerateConfig) -> list[str]:
+    """Say what a user should know of an option; refuse graphs that came out in pieces."""
     if summed["disconnected"] and config.bridges != "none":
         raise StageError(f"option {option}: {summed['disconnected']} graphs came out in pieces.")
     share = summed["distinct"] / summed["graphs"]

@@ -1,0 +1,131 @@
+"""What a worker does: open the workshop of a job once, then make the shards it is asked for.
+
+Nothing here knows how the worker was asked. Inputs are found by path or URL and must give the key
+of the job; credentials come from the worker's own environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from gsx.errors import StoreError, UsageError
+from gsx.pipeline.plan import Step, identity_of
+from gsx.pipeline.shards import Failure, Job, Result, make_one
+from gsx.pipeline.stages import stage_named
+from gsx.stages.shards import ShardPlan, Workshop
+from gsx.storage.draft import Draft
+from gsx.storage.place import Place
+from gsx.storage.runs import versions
+from gsx.storage.shipping import ship, shipped
+from gsx.storage.store import Artifact
+
+DECISIVE = ("gsx", "numpy", "pyarrow", "rdkit", "torch", "zarr")
+"""Packages whose other versions may give other bytes."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_opened: dict[bytes, tuple[Job, Workshop, list[ShardPlan]]] = {}
+
+
+def decisive_versions() -> dict[str, str]:
+    """Return the versions here of all packages that decide bytes."""
+    return {name: version for name, version in versions().items() if name in DECISIVE}
+
+
+def make_shard(job: bytes, number: int, scratch: str) -> bytes:
+    """Make one shard of a job and return the result, both as JSON; failures are results too."""
+    try:
+        result = _make(job, number, Path(scratch))
+    except Exception as error:
+        result = Result(number=number, failure=Failure.of(error))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak_mib = round(peak / (1024 if sys.platform != "darwin" else 1 << 20), 1)
+    return msgspec.json.encode(msgspec.structs.replace(result, peak_mib=peak_mib))
+
+
+def _make(data: bytes, number: int, scratch: Path) -> Result:
+    job, shop, plans = _open(data)
+    if job.target is None or job.records is None:
+        draft = Draft(Path(job.draft))
+        _require_draft(draft, job)
+        return make_one(shop, plans[number], number, draft)
+    target, records = Place.at(job.target), Place.at(job.records)
+    names = plans[number].units
+    found = shipped(names, target, records, job.source)
+    if found is None:
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            draft = Draft(Path(folder) / "draft")
+            draft.prepare(job.source)
+            made = make_one(shop, plans[number], number, draft)
+            found = ship(draft, names, target, records, made.facts, job.source)
+        result = msgspec.structs.replace(made, units=found.units)
+    else:
+        size = sum(entry.size for unit in found.units for entry in unit.files.values())
+        result = Result(number=number, facts=found.facts, units=found.units, bytes=size, kept=True)
+    return result
+
+
+def keep_memory() -> None:
+    """Let the allocator keep what it frees, where it is glibc's.
+
+    Dask tells workers to hand back every block at once (``MALLOC_TRIM_THRESHOLD_``). Splicing frees
+    and takes large arrays all the time, and the pages of each would be cleared anew.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_TRIM_THRESHOLD, 1 << 28)
+        library.mallopt(_MMAP_THRESHOLD, 1 << 25)
+
+
+def _open(data: bytes) -> tuple[Job, Workshop, list[ShardPlan]]:
+    """Open the workshop of a job; the last one stays open, no more."""
+    if data not in _opened:
+        _opened.clear()
+        keep_memory()
+        job = msgspec.json.decode(data, type=Job)
+        _require_versions(job)
+        stage = stage_named(job.stage)
+        config = msgspec.convert(job.config, stage.config)
+        inputs = {role: Artifact.open(Place.at(url)) for role, url in job.inputs.items()}
+        identity = identity_of(Step(stage, config, stage.inputs_of(config)), inputs)
+        if identity.source != job.source:
+            raise UsageError(
+                f"this worker has other code of {job.stage} than whoever asked. Install the same "
+                "gsx on all machines and start the workers again."
+            )
+        if identity.key != job.key or stage.workshop is None:
+            raise StoreError(
+                f"this worker finds other inputs of {job.stage} at {', '.join(job.inputs.values())}"
+                " than whoever asked. All machines must reach the same store by the same name."
+            )
+        shop = stage.workshop(config, inputs)
+        _opened[data] = job, shop, list(shop.plans)
+    return _opened[data]
+
+
+def _require_versions(job: Job) -> None:
+    here = decisive_versions()
+    for name, wanted in job.versions.items():
+        if here.get(name) != wanted:
+            raise UsageError(
+                f"this worker has {name} {here.get(name, 'not at all')}, whoever asked has "
+                f"{wanted}; the same bytes are promised for the same versions only. Install "
+                "constraints.txt on all machines."
+            )
+
+
+def _require_draft(draft: Draft, job: Job) -> None:
+    try:
+        same = (draft.root / "source").read_text() == job.source
+    except FileNotFoundError:
+        same = False
+    if not same:
+        raise StoreError(
+            f"this worker does not see {draft.root}. Workers on other machines need a store that "
+            "all of them reach by the same name: a shared folder, or an object store."
+        )
