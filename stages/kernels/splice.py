@@ -58,6 +58,16 @@ def spliced_labels(y: Array, votes: Floats, counts: Ints) -> Array:
         return np.where(voted > 0, total / voted, np.nan).astype(np.float32)
 
 
+def labels_by(rule: str, y: Array, votes: Floats, counts: Ints) -> Array:
+    """Return the labels of spliced graphs: by ``average`` votes, or by what ``any`` or ``all`` say.
+
+    A single vote decides alike by every rule.
+    """
+    if rule == "average":
+        return spliced_labels(y, votes, counts)
+    return ruling_labels(y, votes, counts, 1.0 if rule == "any" else 0.0)
+
+
 def ruling_labels(y: Array, votes: Floats, counts: Ints, ruling: float) -> Array:
     """Return the labels of spliced graphs where one answer rules, ``[G, C]``.
 

@@ -11,7 +11,7 @@ import numpy as np
 from gsx.columns import ORIGINS, CorpusInfo
 from gsx.ragged import Ints, rows_of, texts_of
 from gsx.stages.kernels.edges import global_edges
-from gsx.stages.kernels.splice import spliced_labels
+from gsx.stages.kernels.splice import labels_by
 from gsx.stages.kernels.subgraphs import is_connected
 from gsx.stages.reporting.sample import Facts, Sample, rows_by_id
 from gsx.storage.manifest import Manifest
@@ -40,7 +40,7 @@ def checks(
     """Yield every check that a corpus allows."""
     spliced = np.isin(facts.origin, [ORIGINS.index(name) for name in SPLICED])
     if spliced.any():
-        yield _labels(facts, np.flatnonzero(spliced))
+        yield _labels(facts, np.flatnonzero(spliced), lineage)
         rows = sample.at(np.flatnonzero(spliced))
         yield _edges(facts, sample, rows)
         yield _connected(sample.table.take(rows), lineage)
@@ -49,8 +49,8 @@ def checks(
     yield from _extractor(lineage)
 
 
-def _labels(facts: Facts, rows: Ints) -> Check:
-    """Compute every label again: the mean of the parents' labels over the slots that vote."""
+def _labels(facts: Facts, rows: Ints, lineage: Sequence[Manifest]) -> Check:
+    """Compute every label again from the parents' labels over the slots that vote."""
     parents = facts.parents.take(rows)
     counts = np.diff(parents.ptr)
     source = rows_by_id(facts, parents.values)
@@ -61,7 +61,8 @@ def _labels(facts: Facts, rows: Ints) -> Check:
     slot = np.arange(len(source)) - np.repeat(parents.ptr[:-1], counts)
     whole = np.repeat(facts.origin[rows] == WHOLE, counts)
     votes = (whole | (slot == 0)).astype(np.float64)
-    again = spliced_labels(facts.y[source], votes, counts)
+    rules = [m.config.get("labels", "average") for m in lineage if m.stage == "generate"]
+    again = labels_by(rules[0] if rules else "average", facts.y[source], votes, counts)
     same = np.isclose(again, facts.y[rows], atol=TOLERANCE, equal_nan=True).all(axis=1)
     wrong = int((~same).sum())
     text = (

@@ -17,7 +17,7 @@ from gsx.stages.bridges.draw import (
 )
 from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.kernels.smiles_text import spliced_smiles
-from gsx.stages.kernels.splice import Floats, hard_labels, ruling_labels, spliced_labels, union
+from gsx.stages.kernels.splice import hard_labels, labels_by, union
 from gsx.stages.kernels.subgraphs import Bools
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.kernels.written import Written
@@ -185,7 +185,8 @@ class Splicer:
                 self.model, self.rules.joints, joined, node_slot, bridges
             )
         reasons = Counter({"no place for a bridge": int((~fine).sum())})
-        y = self._labels(self.y[composition.source], votes, np.diff(composition.ptr))
+        counts = np.diff(composition.ptr)
+        y = labels_by(self.rules.labels, self.y[composition.source], votes, counts)
         table = table.with_columns(
             graph={
                 "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
@@ -212,11 +213,6 @@ class Splicer:
             reasons["not a molecule"] += int((fine & ~valid).sum())
             fine = fine & valid
         return table, fine, reasons
-
-    def _labels(self, y: Array, votes: Floats, counts: Ints) -> Array:
-        if self.rules.option != 3 or self.rules.labels == "average":
-            return spliced_labels(y, votes, counts)
-        return ruling_labels(y, votes, counts, 1.0 if self.rules.labels == "any" else 0.0)
 
     def _node_slots(self, taken: GraphTable, first: Ints) -> Ints:
         """Return the slot of every node, given the first slot of every component."""
