@@ -1,6 +1,9 @@
 """A user's own molecules and graphs: read, labelled, split, or refused with a reason."""
 
 import contextlib
+import csv
+import gzip
+import io
 
 import numpy as np
 import pytest
@@ -13,9 +16,10 @@ from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import texts_of
-from gsx.stages.datasets import own, own_options
+from gsx.stages.datasets import own, own_options, tables
 from gsx.stages.datasets.family import Order
 from gsx.stages.datasets.labels import labels_of, metric_of
+from gsx.stages.datasets.tables import open_table, read_bytes, read_table
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Store
 from tests.test_tu import folder, paths_of, zipped
@@ -370,3 +374,31 @@ def test_whatever_tu_files_hold_they_are_read_or_refused(tmp_path, files):
     path = zipped(tmp_path / "X.zip", files)
     with contextlib.suppress(StageError):
         checked(source_of(path, "tu", task="regression"))
+
+
+@given(
+    st.lists(st.tuples(st.integers(-9, 9), st.text(alphabet='ab,"\né ', max_size=4)), min_size=1)
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_table_on_disk_answers_as_one_in_memory(tmp_path, rows):
+    for name, pack in (("t.csv", bytes), ("t.csv.gz", gzip.compress)):
+        text = io.StringIO()
+        csv.writer(text).writerows([("n", "t"), *rows])
+        (tmp_path / name).write_bytes(pack(text.getvalue().encode()))
+        found, held = (read(tmp_path / name, name) for read in (open_table, read_table))
+        assert found.count == held.count == len(rows)
+        for table in (found, held):
+            assert table.column("t") == [cell for _, cell in rows]
+            assert table.numbers("n").tolist() == [number for number, _ in rows]
+            assert table.keys("n").cells == [number for number, _ in rows]
+
+
+def test_a_gzip_file_that_unpacks_too_far_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "SMALL", 1000)
+    monkeypatch.setattr(tables, "RATIO", 2)
+    data = gzip.compress(b"smiles,active\n" + b"C,1\n" * 1000)
+    message = "mine.csv.gz unpacks to more than 1,000 bytes. Unpack it yourself if you trust it."
+    for read in (read_table, open_table, read_bytes):
+        with pytest.raises(StageError) as error:
+            read(table(tmp_path, data, "mine.csv.gz"), "mine.csv.gz")
+        assert str(error.value) == message

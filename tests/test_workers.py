@@ -1,30 +1,72 @@
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gsx.errors import StageError, UsageError
-from gsx.stages.datasets import molecules, workers
+from gsx.ragged import texts_of
+from gsx.stages.datasets import molecule_rows, workers
+from gsx.stages.datasets.blocks import Spill
 from gsx.stages.datasets.workers import spread, worker_count
 
 TEXTS = ["C" * n + ("(" if n % 7 == 6 else "O") + "c1ccccc1" for n in range(1, 60)]
 
 
 def test_molecules_do_not_depend_on_how_many_processes_read_them(monkeypatch):
-    monkeypatch.setattr(molecules, "BLOCK", 10)
-    one, two = (molecules.read_smiles(TEXTS, count) for count in (1, 2))
-    monkeypatch.setattr(molecules, "BLOCK", 1000)
-    whole = molecules.read_smiles(TEXTS)
+    monkeypatch.setattr(molecule_rows, "BLOCK", 10)
+    one, two = (molecule_rows.read_smiles(TEXTS, count) for count in (1, 2))
+    monkeypatch.setattr(molecule_rows, "BLOCK", 1000)
+    whole = molecule_rows.read_smiles(iter(TEXTS))
+    every = np.arange(len(whole.rows))
     for found in (one, two):
-        assert found.table.equals(whole.table)
+        assert found.take(every).equals(whole.take(every))
         assert found.rows.tolist() == whole.rows.tolist()
-        assert found.scaffolds == whole.scaffolds
+        assert found.sizes.tolist() == whole.sizes.tolist()
+        assert found.scaffold.tolist() == whole.scaffold.tolist()
+        assert (found.count, found.scaffolds) == (whole.count, whole.scaffolds)
         assert found.refused == whole.refused
+        assert len(found.spill) == 6
     assert len(whole.refused) == 8
 
 
+@given(st.lists(st.integers(0, len(TEXTS) - 9), unique=True))
+def test_molecules_wait_on_disk_until_some_are_taken(chosen):
+    whole = molecule_rows.read_smiles(TEXTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(molecule_rows, "BLOCK", 7)
+        found = molecule_rows.read_smiles(TEXTS, 1)
+    numbers = np.array(sorted(chosen), dtype=np.int64)
+    table = found.take(numbers)
+    assert table.equals(whole.take(numbers))
+    assert texts_of(table.lists("graph", "smiles")) == [TEXTS[row] for row in found.rows[numbers]]
+    assert table.num_nodes.tolist() == found.sizes[numbers].tolist()
+
+
+def test_only_the_first_reasons_are_kept_and_all_rows_are_counted(monkeypatch):
+    monkeypatch.setattr(molecule_rows, "LISTED", 2)
+    found = molecule_rows.read_smiles(["C(", "C", "", "N(", "O"])
+    assert found.refused.rows == [0, 2, 3]
+    assert found.refused.lengths == [2, 0, 2]
+    assert found.refused.reasons == {0: "`C(` is not SMILES", 2: "the SMILES is empty"}
+
+
+def test_blocks_are_read_back_as_they_were_and_by_several_threads():
+    spill = Spill()
+    blocks = [{"a": np.arange(n), "b": np.ones((n, 2), np.uint8)} for n in range(50)]
+    for block in blocks:
+        spill.add(block)
+    assert len(spill) == 50
+    with ThreadPoolExecutor(4) as pool:
+        for block, found in zip(blocks, pool.map(spill.read, range(50)), strict=True):
+            assert found.keys() == block.keys()
+            assert all(np.array_equal(found[name], block[name]) for name in block)
+
+
 def blocks(texts):
-    return [molecules._text_arrays([text], "smiles") for text in texts]
+    return [molecule_rows._text_arrays([text], "smiles") for text in texts]
 
 
 def test_few_blocks_are_in_hand_at_once():

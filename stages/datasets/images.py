@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from gsx.columns import SPLITS, Column, CorpusInfo, Environment, corpus_columns
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, Ints, pointers
 from gsx.seeds import rng
+from gsx.stages.datasets.blocks import Block
 from gsx.stages.datasets.colors import COLORS, PALETTE, SHOWN_COLORS
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source
 from gsx.stages.datasets.placing import placed_columns
@@ -27,7 +28,6 @@ from gsx.stages.datasets.workers import spread, worker_count
 from gsx.stages.kernels.splits import OOD_TEST, OOD_VAL, TRAIN, hold_out, split_counts
 from gsx.table import GraphTable, concat
 
-Join = Callable[[Array], tuple[Ints, Array, Array]]
 NAME = "cmnist-color"
 IMAGES = 70_000
 _BLOCK = 500
@@ -72,7 +72,7 @@ def size(name: str, num_graphs: int | None) -> int:
 def open_cmnist(order: Order) -> Source:
     """Read the images, give each a color and make ready to cut them into superpixels."""
     try:
-        from gsx.stages.kernels.superpixels import nearest_edges
+        import gsx.stages.kernels.superpixels  # noqa: F401
     except ImportError as error:
         raise UsageError(
             f"{order.name} needs scikit-image. Install it: `pip install 'gsx[images]'`."
@@ -99,10 +99,7 @@ def open_cmnist(order: Order) -> Source:
                 ({"images": images[rows[block]]} for block in blocks),
                 min(worker_count(), max(len(blocks), 1)),
             )
-            parts = [
-                _table(each["intensity"], each["center"], color[block], nearest_edges)
-                for each, block in zip(found, blocks, strict=True)
-            ]
+            parts = [_table(each, color[block]) for each, block in zip(found, blocks, strict=True)]
         label = digit[rows[chosen]]
         columns = placed_columns(
             rows[chosen], split[chosen], env[chosen], color[chosen], np.eye(10)[label], label
@@ -146,16 +143,15 @@ def _read_idx(path: Path, name: str) -> Array:
     return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def _table(intensity: Array, center: Array, color: Ints, join: Join) -> GraphTable:
+def _table(block: Block, color: Ints) -> GraphTable:
     """Return the graphs of some images, without graph columns."""
-    images, nodes = intensity.shape
-    counts, src, dst = join(center)
-    feat = intensity[:, :, None] * PALETTE[color][:, None]
+    images, nodes = block["intensity"].shape
+    feat = block["intensity"][:, :, None] * PALETTE[color][:, None]
     return GraphTable(
         node_ptr=pointers(np.full(images, nodes)),
-        edge_ptr=pointers(counts),
-        node={"node_feat": feat.reshape(-1, 3), "pos": center.reshape(-1, 2)},
-        edge={"edge_src": src, "edge_dst": dst},
+        edge_ptr=pointers(block["num_edges"]),
+        node={"node_feat": feat.reshape(-1, 3), "pos": block["center"].reshape(-1, 2)},
+        edge={name: block[name] for name in ("edge_src", "edge_dst")},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,12 @@ def read_nodes(path: Path, chosen: Mapping[str, Any]) -> Found:
     src, dst, warnings = _ends(read_table(edges, edges.name, "a table of edges"), number, path.name)
     names = feature_names(nodes, chosen)
     feat, _ = told_features(_matrix(nodes, names), "node_feature", f"{path.name}: features")
-    ends, count = np.stack([src, dst]), len(nodes.rows)
+    ends, count = np.stack([src, dst]), nodes.count
     table, _ = graph_table(pointers([count]), pointers([len(src)]), ends, feat, None)
     domain = chosen["domain"].removeprefix("column:")
-    columns: dict[str, list[Key]] = {}
+    columns: dict[str, Sequence[Key]] = {}
     if domain != chosen["domain"]:
-        columns[domain] = list(nodes.keys(domain))
+        columns[domain] = nodes.keys(domain).cells
     return Found(
         where=path.name,
         level="node",
@@ -66,7 +66,7 @@ def _ends(
         )
     found = []
     for place in range(2):
-        cells = [row[place].strip() for row in edges.rows]
+        cells = [row[place].strip() for row in edges.rows()]
         rows = [number.get(cell, -1) for cell in cells]
         if -1 in rows:
             row = rows.index(-1)
@@ -93,7 +93,7 @@ def _matrix(nodes: Table, names: list[str]) -> Array | None:
     """Return features ``[N, F]``; a cell that is no number is an error."""
     if not names:
         return None
-    found = np.empty((len(nodes.rows), len(names)), dtype=np.float64)
+    found = np.empty((nodes.count, len(names)), dtype=np.float64)
     for place, name in enumerate(names):
         cells = nodes.column(name)
         try:

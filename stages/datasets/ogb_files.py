@@ -244,9 +244,9 @@ def _mapping(files: Mapping[str, Path], count: int, where: str) -> Table | None:
     if _MAPPING not in files:
         return None
     table = read_table(files[_MAPPING], _MAPPING)
-    if len(table.rows) != count:
+    if table.count != count:
         raise StageError(
-            f"{where}: {_MAPPING} has {len(table.rows):,} rows; there are {count:,} graphs. The "
+            f"{where}: {_MAPPING} has {table.count:,} rows; there are {count:,} graphs. The "
             "files do not belong together."
         )
     return table
@@ -278,7 +278,7 @@ def _columns(mapping: Table | None, domain: str) -> dict[str, Sequence[Key]]:
     if domain == "scaffold":
         return {"smiles": mapping.column("smiles")}
     name = domain.removeprefix("column:")
-    return {name: mapping.keys(name)} if name != domain else {}
+    return {name: mapping.keys(name).cells} if name != domain else {}
 
 
 def _given(files: Mapping[str, Path], count: int, where: str) -> Ints | None:

@@ -14,7 +14,7 @@ from gsx.seeds import rng
 from gsx.stages.datasets.family import Order, Source
 from gsx.stages.datasets.found import Found, found_columns
 from gsx.stages.datasets.labels import Labels, labels_of
-from gsx.stages.datasets.molecules import read_smiles
+from gsx.stages.datasets.molecule_rows import read_smiles
 from gsx.stages.datasets.nodes import About, NodeGraph, node_source
 from gsx.stages.datasets.own_options import describe, rule_of
 from gsx.stages.datasets.placing import (
@@ -22,6 +22,7 @@ from gsx.stages.datasets.placing import (
     Key,
     Placed,
     builder,
+    coded_domains,
     domains_of,
     empty_split_warnings,
     environments,
@@ -118,16 +119,16 @@ def _scaffolds(found: Found) -> tuple[str, Domains, tuple[str, ...]]:
             f"{found.where}: no SMILES to find scaffolds by. Sort by `size`, or prepare the "
             "SMILES themselves: `gsx prepare --smiles FILE.csv`."
         )
-    read = read_smiles([str(text).strip() for text in texts])
-    scaffolds = [""] * len(texts)
-    for row, scaffold in zip(read.rows.tolist(), read.scaffolds, strict=True):
-        scaffolds[row] = scaffold
+    read = read_smiles(str(text).strip() for text in texts)
+    code = np.full(read.count, len(read.scaffolds), dtype=np.int64)
+    code[read.rows] = read.scaffold
+    domains = coded_domains((*read.scaffolds, ""), code, "scaffolds", numbered=True)
     warnings = (
         (f"{len(read.refused):,} SMILES cannot be read: as if they had no scaffold",)
         if read.refused
         else ()
     )
-    return "scaffold", domains_of(scaffolds, "scaffolds", numbered=True), warnings
+    return "scaffold", domains, warnings
 
 
 def _degree(found: Found) -> Ints:

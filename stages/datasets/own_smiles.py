@@ -15,15 +15,15 @@ from gsx.stages.datasets.labels import labels_of
 from gsx.stages.datasets.molecules import About, Asked, open_molecules
 from gsx.stages.datasets.own_found import label_warnings
 from gsx.stages.datasets.own_options import describe, rule_of
-from gsx.stages.datasets.tables import read_table
+from gsx.stages.datasets.tables import open_table
 
 
 def open_smiles(order: Order, chosen: Mapping[str, Any]) -> Source:
-    """Read the table and return what is to be written."""
+    """Read the table and return what is to be written; the table is never in memory as a whole."""
     path = Path(chosen["file"])
-    table = read_table(path, path.name)
+    table = open_table(path, path.name)
     hint = " Name it with `--smiles-column`." if chosen["smiles_column"] == "smiles" else ""
-    texts = [cell.strip() for cell in table.column(chosen["smiles_column"], hint)]
+    texts = (cell.strip() for cell in table.cells(chosen["smiles_column"], hint))
     values = np.stack([table.numbers(target) for target in chosen["targets"]], axis=1)
     labels = labels_of(values, chosen["targets"], chosen["task"], chosen["metric"], path.name)
     domain = chosen["domain"].removeprefix("column:")

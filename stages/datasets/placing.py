@@ -108,6 +108,15 @@ def domains_of(keys: Sequence[Key], word: str, *, numbered: bool = False) -> Dom
     return Domains(known, np.array([rank[key] for key in keys], dtype=np.int64), word, numbered)
 
 
+def coded_domains(
+    values: Sequence[Key], code: Ints, word: str, *, numbered: bool = False
+) -> Domains:
+    """Return the domains of items that have the keys ``values[code]``; equal values are one key."""
+    present = np.unique(code)
+    found = domains_of([values[at] for at in present.tolist()], word, numbered=numbered)
+    return replace(found, number=found.number[np.searchsorted(present, code)])
+
+
 def place(
     domains: Domains,
     rule: Rule,

@@ -5,17 +5,22 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import re
 import zlib
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 from gsx.columns import SPLITS
 from gsx.errors import StageError, nearest
 from gsx.ragged import Array, Ints
+from gsx.stages.datasets.archives import RATIO, SMALL
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 """Words for a value that is not known, in lower case."""
@@ -32,6 +37,20 @@ SPLIT_WORDS = {
 _DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column that has few values, or many: every value once, and which one a row has."""
+
+    values: Sequence[int] | Sequence[float] | Sequence[str]
+    code: Ints
+    """``[n]`` place in ``values`` of every row."""
+
+    @property
+    def cells(self) -> list[int] | list[float] | list[str]:
+        """The value of every row."""
+        return [self.values[at] for at in self.code.tolist()]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """The rows of a file, all as long as its header."""
@@ -39,53 +58,68 @@ class Table:
     name: str
     """Stands for the file in errors."""
     header: list[str]
-    rows: list[list[str]]
+    count: int
+    """Rows."""
+    rows: Callable[[], Iterator[list[str]]]
+    """Begins to read all rows, from memory or from disk."""
+
+    def cells(self, name: str, hint: str = "") -> Iterator[str]:
+        """Yield the cells of a column; ``hint`` ends the error when there is none."""
+        place = self._place(name, hint)
+        return (row[place] for row in self.rows())
 
     def column(self, name: str, hint: str = "") -> list[str]:
         """Return the cells of a column; ``hint`` ends the error when there is none."""
+        return list(self.cells(name, hint))
+
+    def keys(self, name: str) -> Coded:
+        """Return a column as whole numbers, as numbers or, if one cell is neither, as text."""
+        known: dict[str, int] = {}
+        code = array("q")
+        for row, cell in enumerate(self.cells(name)):
+            text = cell.strip()
+            if text.lower() in MISSING:
+                raise StageError(
+                    f"{self.name}, row {row}: {name} is `{text}`; every row needs a domain."
+                )
+            code.append(known.setdefault(text, len(known)))
+        return Coded(sortable(list(known)), np.array(code, dtype=np.int64))
+
+    def splits(self, name: str) -> Ints:
+        """Return the splits that a column names, as codes ``[n]``."""
+        return split_codes(self.cells(name), name, self.name)
+
+    def numbers(self, name: str) -> Array:
+        """Return the numbers of a column ``[n]``, NaN where nothing is known."""
+        found = array("d")
+        for row, cell in enumerate(self.cells(name)):
+            text = cell.strip()
+            if text.lower() in MISSING:
+                found.append(math.nan)
+                continue
+            try:
+                found.append(float(text))
+            except ValueError:
+                raise StageError(
+                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or nothing."
+                ) from None
+            if math.isinf(found[-1]):
+                raise StageError(f"{self.name}, row {row}: {name} is infinite.")
+        return np.array(found, dtype=np.float64)
+
+    def _place(self, name: str, hint: str) -> int:
+        """Return the place of a column in the header."""
         if name not in self.header:
             guess = nearest(name, self.header)
             more = hint or (f" {guess}" if guess.startswith("Did") else "")
             header = ",".join(self.header)
             raise StageError(f"{self.name} has no column `{name}`; its header is `{header}`.{more}")
-        place = self.header.index(name)
-        return [row[place] for row in self.rows]
-
-    def keys(self, name: str) -> list[int] | list[float] | list[str]:
-        """Return a column as whole numbers, as numbers or, if one cell is neither, as text."""
-        cells = [cell.strip() for cell in self.column(name)]
-        for row, cell in enumerate(cells):
-            if cell.lower() in MISSING:
-                raise StageError(
-                    f"{self.name}, row {row}: {name} is `{cell}`; every row needs a domain."
-                )
-        return sortable(cells)
-
-    def splits(self, name: str) -> Ints:
-        """Return the splits that a column names, as codes ``[n]``."""
-        return split_codes(self.column(name), name, self.name)
-
-    def numbers(self, name: str) -> Array:
-        """Return the numbers of a column ``[n]``, NaN where nothing is known."""
-        found = np.full(len(self.rows), np.nan)
-        for row, cell in enumerate(self.column(name)):
-            text = cell.strip()
-            if text.lower() in MISSING:
-                continue
-            try:
-                found[row] = float(text)
-            except ValueError:
-                raise StageError(
-                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or nothing."
-                ) from None
-            if np.isinf(found[row]):
-                raise StageError(f"{self.name}, row {row}: {name} is infinite.")
-        return found
+        return self.header.index(name)
 
 
-def split_codes(cells: Sequence[object], column: str, where: str) -> Ints:
+def split_codes(cells: Iterable[object], column: str, where: str) -> Ints:
     """Return the splits that words name, as codes ``[n]``; ``where`` stands for the file."""
-    found = []
+    found = array("q")
     for row, cell in enumerate(cells):
         code = SPLIT_WORDS.get(str(cell).strip().lower())
         if code is None:
@@ -108,12 +142,45 @@ def sortable(cells: list[str]) -> list[int] | list[float] | list[str]:
 def read_bytes(path: Path, name: str) -> bytes:
     """Return the bytes of a text file, unpacked where its name ends in ``.gz``."""
     try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if name.endswith(".gz") else data
+        with _opened(path, name) as stream:
+            data = stream.read()
         data.decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise StageError(f"{name} cannot be read: {error}") from error
     return data
+
+
+def _opened(path: Path, name: str) -> IO[bytes]:
+    """Open a file, unpacked where its name ends in ``.gz``, but not without bounds."""
+    if not name.endswith(".gz"):
+        return path.open("rb")
+    return io.BufferedReader(_Unpacked(path, name))
+
+
+class _Unpacked(io.RawIOBase):
+    """What a gzip file unpacks to, as far as a dataset may."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._stream = gzip.open(path)  # noqa: SIM115
+        self._name = name
+        self._most = self._left = max(SMALL, RATIO * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        read = self._stream.readinto(buffer)
+        self._left -= read
+        if self._left < 0:
+            raise StageError(
+                f"{self._name} unpacks to more than {self._most:,} bytes. Unpack it yourself if "
+                "you trust it."
+            )
+        return read
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 def whole_numbers(cells: Sequence[str], name: str, column: str) -> Ints:
@@ -126,25 +193,53 @@ def whole_numbers(cells: Sequence[str], name: str, column: str) -> Ints:
 
 def read_table(path: Path, name: str, what: str = "a table with a header") -> Table:
     """Read a table; ``name`` stands for it in errors and ``what`` says what it should be."""
-    text = read_bytes(path, name).decode("utf-8-sig")
-    sign = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
-    try:
-        lines = [row for row in csv.reader(io.StringIO(text), delimiter=sign, strict=True) if row]
-    except csv.Error as error:
-        raise StageError(f"{name} is no CSV: {error}") from error
-    if not lines:
+    checked = _checked(path, name, what)
+    header, rows = next(checked), list(checked)
+    return Table(name, header, len(rows), rows.__iter__)
+
+
+def open_table(path: Path, name: str, what: str = "a table with a header") -> Table:
+    """Check a table that may be too large for memory and leave it on disk."""
+    checked = _checked(path, name, what)
+    header, count = next(checked), sum(1 for _ in checked)
+    return Table(name, header, count, lambda: islice(_lines(path, name), 1, None))
+
+
+def _checked(path: Path, name: str, what: str) -> Iterator[list[str]]:
+    """Yield the header and at least one row as long."""
+    rows = _lines(path, name)
+    header = next(rows, None)
+    if header is None:
         raise StageError(f"{name} is empty; it should be {what}.")
-    header, *rows = lines
     header = [cell.strip() for cell in header]
-    _check_header(header, name, sign)
-    if not rows:
-        raise StageError(f"{name} has a header and no rows.")
+    _check_header(header, name, _sign(name))
+    yield header
+    number = -1
     for number, row in enumerate(rows):
         if len(row) != len(header):
             raise StageError(
                 f"{name}, row {number}: {len(row)} fields; the header has {len(header)}."
             )
-    return Table(name, header, rows)
+        yield row
+    if number < 0:
+        raise StageError(f"{name} has a header and no rows.")
+
+
+def _lines(path: Path, name: str) -> Iterator[list[str]]:
+    """Yield the lines of a table that are not blank, as fields."""
+    try:
+        with io.TextIOWrapper(_opened(path, name), encoding="utf-8-sig", newline="") as text:
+            for row in csv.reader(text, delimiter=_sign(name), strict=True):
+                if row:
+                    yield row
+    except csv.Error as error:
+        raise StageError(f"{name} is no CSV: {error}") from error
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise StageError(f"{name} cannot be read: {error}") from error
+
+
+def _sign(name: str) -> str:
+    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
 def _check_header(header: list[str], name: str, sign: str) -> None:

@@ -9,7 +9,6 @@ depend on how many workers there are.
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import subprocess
 import sys
@@ -19,14 +18,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import IO
 
-import numpy as np
-
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Array
+from gsx.stages.datasets.blocks import Block, pack, unpack
 
-Block = Mapping[str, Array]
 FUNCTIONS: Mapping[str, str] = {
-    "smiles": "gsx.stages.datasets.molecules:read_block",
+    "smiles": "gsx.stages.datasets.molecule_rows:read_block",
     "superpixels": "gsx.stages.kernels.superpixels:read_block",
 }
 """What workers can do: the module and the name of a function from block to block."""
@@ -131,10 +128,9 @@ class _Worker:
 
 
 def _send(stream: IO[bytes], block: Block) -> None:
-    data = io.BytesIO()
-    np.savez(data, allow_pickle=False, **block)
-    stream.write(len(data.getvalue()).to_bytes(_HEADER, "little"))
-    stream.write(data.getvalue())
+    data = pack(block)
+    stream.write(len(data).to_bytes(_HEADER, "little"))
+    stream.write(data)
     stream.flush()
 
 
@@ -143,9 +139,9 @@ def _receive(stream: IO[bytes]) -> dict[str, Array] | None:
     header = stream.read(_HEADER)
     if len(header) < _HEADER:
         return None
-    data = stream.read(int.from_bytes(header, "little"))
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    size = int.from_bytes(header, "little")
+    data = stream.read(size)
+    return unpack(data) if len(data) == size else None
 
 
 def _function(name: str) -> Callable[[Block], dict[str, Array]]:

@@ -54,11 +54,16 @@ def superpixels(image: Array, count: int = NODES) -> tuple[Array, Array]:
 
 
 def read_block(block: Mapping[str, Array]) -> dict[str, Array]:
-    """Make superpixels of a block of ``workers``: ``images`` ``[B, H, W]`` uint8."""
+    """Make superpixels and edges of a block of ``workers``: ``images`` ``[B, H, W]`` uint8."""
     found = [superpixels(image / 255.0) for image in block["images"]]
+    center = np.stack([center for _, center in found])
+    counts, src, dst = nearest_edges(center)
     return {
         "intensity": np.stack([intensity for intensity, _ in found]),
-        "center": np.stack([center for _, center in found]),
+        "center": center,
+        "num_edges": counts,
+        "edge_src": src,
+        "edge_dst": dst,
     }
 
 
