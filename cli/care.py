@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gsx.cli.options import json_option, store_option
 from gsx.cli.output import plain, print_json, readable_bytes, table
 
+if TYPE_CHECKING:
+    from gsx.storage.audit import Audit
+    from gsx.storage.place import Place
+
 
 @click.command(short_help="Check every file and every graph.")
 @click.argument("artifacts", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Verify every artifact of the store.")
+@click.option(
+    "--signature",
+    type=click.Path(path_type=Path),
+    metavar="KEY.pub",
+    help="Also refuse what this key did not sign.",
+)
 @store_option
 @json_option
 def verify(
-    artifacts: tuple[str, ...], *, everything: bool, store: str | None, as_json: bool
+    artifacts: tuple[str, ...],
+    *,
+    everything: bool,
+    signature: Path | None,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Check ARTIFACTS: every file's hash, and every graph of a corpus.
 
@@ -31,6 +48,8 @@ def verify(
         raise UsageError("name artifacts to verify, or say `--all`.")
     places = place.all_places() if everything else [place.locate(name) for name in artifacts]
     results = [audit(found, store=place) for found in places]
+    if signature is not None:
+        results = _signed(results, places, signature)
     sound = all(not result.problems for result in results)
     if as_json:
         print_json({"ok": sound, "artifacts": [dataclasses.asdict(r) for r in results]})
@@ -42,6 +61,25 @@ def verify(
                 click.echo(f"         {plain(problem.path)} {plain(problem.what)}")
     if not sound:
         raise click.exceptions.Exit(3)
+
+
+def _signed(results: list[Audit], places: list[Place], public: Path) -> list[Audit]:
+    """Add what is wrong with signatures to what was found."""
+    from gsx.errors import ArtifactError
+    from gsx.storage.manifest import SIGNATURE
+    from gsx.storage.signing import read_public_key, require_signature
+    from gsx.storage.verify import Problem
+
+    key = read_public_key(public)
+    found = []
+    for result, place in zip(results, places, strict=True):
+        problems = result.problems
+        try:
+            require_signature(place, key)
+        except ArtifactError as error:
+            problems = (*problems, Problem(SIGNATURE, str(error)))
+        found.append(dataclasses.replace(result, problems=problems))
+    return found
 
 
 @click.command(short_help="List or remove what nobody needs.")

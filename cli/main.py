@@ -7,7 +7,7 @@ import sys
 import click
 
 from gsx import __version__
-from gsx.cli import care, compare, learn, look, make, share
+from gsx.cli import care, compare, exchange, learn, look, make, share
 from gsx.cli import fetch as fetching
 from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
@@ -38,6 +38,10 @@ for _command in (
     look.show,
     look.lineage,
     look.diff,
+    exchange.push,
+    exchange.pull,
+    exchange.keygen,
+    exchange.sign,
     care.verify,
     care.gc,
 ):

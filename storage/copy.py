@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gsx.errors import ArtifactError
 from gsx.storage.disk import explained, flush_file
-from gsx.storage.manifest import MANIFEST, RUN_RECORD
+from gsx.storage.manifest import MANIFEST, SIDECARS
 from gsx.storage.outside import new_directory, refuse_unless_free
 from gsx.storage.place import Place
 from gsx.storage.store import Artifact
@@ -34,8 +34,7 @@ def copy_artifact(artifact: Artifact, target: Path) -> Path:
 
 def _copy_files(artifact: Artifact, draft: Path) -> None:
     names = [*artifact.manifest.files, MANIFEST]
-    if artifact.place.exists(RUN_RECORD):
-        names.append(RUN_RECORD)
+    names += [name for name in SIDECARS if artifact.place.exists(name)]
     for name in names:
         path = draft / name
         path.parent.mkdir(parents=True, exist_ok=True)

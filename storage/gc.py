@@ -18,8 +18,10 @@ from gsx.storage.manifest import MANIFEST
 from gsx.storage.place import Place, reachable
 from gsx.storage.publish import draft_folder, lock_of
 from gsx.storage.store import Artifact, Store
+from gsx.storage.transfer import TRANSFERS
 
 DRAFT = "abandoned draft"
+TRANSFER = "unfinished transfer"
 SUPERSEDED = "superseded generation"
 CACHE = "cache of a corpus not here"
 
@@ -40,6 +42,9 @@ def find_garbage(store: Store) -> Iterator[Garbage]:
             yield Garbage(DRAFT, str(path), _bytes(path))
     if store.place.local is None:
         return
+    for path in sorted((store.place.local / TRANSFERS).glob("*")):
+        if _free(lock_of(path)):
+            yield Garbage(TRANSFER, str(path), _bytes(path))
     for path in sorted((store.place.local / ".trash").glob("*")):
         yield Garbage("half-removed artifact", str(path), _bytes(path))
     artifacts = list(store.artifacts())
@@ -67,7 +72,7 @@ def remove_garbage(store: Store, garbage: Garbage) -> bool:
     """Remove one thing that ``find_garbage`` found; False when somebody uses it again."""
     path = Path(garbage.path)
     lock = None
-    if garbage.what == DRAFT:
+    if garbage.what in (DRAFT, TRANSFER):
         lock = lock_of(path)
     elif garbage.what == CACHE:
         lock = _lock_of_cache(path)

@@ -18,6 +18,9 @@ from gsx.storage.digest import artifact_key, content_digest, readable_json
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
 RUN_RECORD = "run.json"
+SIGNATURE = "manifest.json.minisig"
+SIDECARS = (RUN_RECORD, SIGNATURE)
+"""Files that may lie beside the manifest, outside key and digest."""
 MAX_MANIFEST_BYTES = 256 << 20
 MAX_DEPTH = 32
 """Levels of lists and objects in a manifest; what nests deeper was made to break readers."""
@@ -197,6 +200,6 @@ def check_path(path: str, where: str) -> str:
             f"{where} lists the file {path!r}; paths must stay inside the artifact and use "
             "letters, digits and `._+-` only. Do not use this artifact; ask its sender."
         )
-    if path in (MANIFEST, RUN_RECORD):
+    if path in (MANIFEST, *SIDECARS):
         raise ArtifactError(f"{where} lists {path!r} among its own files")
     return path

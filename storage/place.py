@@ -57,9 +57,14 @@ class Place:
         """Open a file for reading."""
         return cast("BinaryIO", self.fs.open(self.path(name), "rb"))
 
+    def stream(self, name: str) -> BinaryIO:
+        """Open a file to be read once, from its start: plain HTTP servers know nothing else."""
+        plain = {"block_size": 0} if self.url.startswith(("http://", "https://")) else {}
+        return cast("BinaryIO", self.fs.open(self.path(name), "rb", **plain))
+
     def read_bytes(self, name: str, *, limit: int) -> bytes:
         """Return the whole content of a small file; a larger one than ``limit`` is refused."""
-        with reachable(self), self.open(name) as stream:
+        with reachable(self), self.stream(name) as stream:
             data = stream.read(limit + 1)
         if len(data) > limit:
             raise ArtifactError(f"{self.url}/{name} is larger than {limit} bytes; refused.")

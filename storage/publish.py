@@ -205,20 +205,21 @@ def _publish(draft: Draft, target: Place, manifest: Manifest) -> bool:
     """Make the finished draft visible as a whole; False when another publisher came first."""
     if target.local is None:
         return upload(draft.content, target, manifest)
-    _move_into_place(draft, target.local)
+    move_into_place(draft.content, target.local)
     trust(target.local, manifest)
     return True
 
 
-def _move_into_place(draft: Draft, target: Path) -> None:
-    for path in regular_files(draft.content):
+def move_into_place(content: Path, target: Path) -> None:
+    """Give a complete directory its final name; its files can then no longer be written."""
+    for path in regular_files(content):
         path.chmod(0o444)
-    for folder in {path.parent for path in draft.content.rglob("*")}:
+    for folder in {path.parent for path in content.rglob("*")}:
         flush_directory(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     flush_directory(target.parent.parent)
     try:
-        draft.content.rename(target)
+        content.rename(target)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gsx.errors import StoreError
 from gsx.storage.digest import sha256_stream
-from gsx.storage.manifest import MANIFEST, RUN_RECORD, Manifest
+from gsx.storage.manifest import MANIFEST, SIDECARS, Manifest
 from gsx.storage.place import Place, reachable
 
 
@@ -28,7 +28,9 @@ def upload(source: Path, target: Place, manifest: Manifest) -> bool:
             elif path in present or not put_new(target, path, source / path):
                 require_same(target, path, entry.sha256)
         if put_new(target, MANIFEST, source / MANIFEST):
-            target.fs.put_file(str(source / RUN_RECORD), target.path(RUN_RECORD))
+            for name in SIDECARS:
+                if (source / name).is_file():
+                    target.fs.put_file(str(source / name), target.path(name))
             return True
     return False
 

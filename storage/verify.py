@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gsx.errors import ArtifactError
 from gsx.storage.digest import sha256_file, sha256_stream
-from gsx.storage.manifest import MANIFEST, MAX_MANIFEST_BYTES, RUN_RECORD, Manifest, decode_manifest
+from gsx.storage.manifest import MANIFEST, MAX_MANIFEST_BYTES, SIDECARS, Manifest, decode_manifest
 from gsx.storage.place import Place, reachable
 
 
@@ -64,10 +64,13 @@ def find_problems(place: Place, manifest: Manifest) -> list[Problem]:
     """Return all that is wrong with the files at ``place``: also wrong bytes and strangers."""
     problems = quick_problems(place, manifest)
     sizes = place.sizes()
-    known = {*manifest.files, MANIFEST, RUN_RECORD}
+    known = {*manifest.files, MANIFEST, *SIDECARS}
     problems += [Problem(path, "is not listed in the manifest") for path in sizes.keys() - known]
-    if sizes.get(RUN_RECORD, 0) < 0:
-        problems.append(Problem(RUN_RECORD, "is not a plain file (links are refused)"))
+    problems += [
+        Problem(name, "is not a plain file (links are refused)")
+        for name in SIDECARS
+        if sizes.get(name, 0) < 0
+    ]
     damaged = {problem.path for problem in problems}
     for path, entry in manifest.files.items():
         if path not in damaged and (problem := _compare_bytes(place, path, entry.sha256)):

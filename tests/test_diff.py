@@ -6,7 +6,7 @@ import pytest
 
 from gsx.storage.diff import Difference, diff
 from gsx.storage.store import Store
-from tests.artifacts import blob, gsx, parent_of
+from tests.artifacts import blob, gsx, motif, parent_of
 
 
 @pytest.fixture
@@ -78,3 +78,46 @@ def test_the_command_says_whether_the_content_is_the_same(store):
         "same_content": True,
         "differences": [{"where": "config.size", "left": 1, "right": 2}],
     }
+
+
+def test_corpora_are_compared_by_their_graphs(store):
+    small, large = motif(store, num_graphs=30), motif(store, num_graphs=60)
+    found = json.loads(gsx("diff", small.key, large.key, "--store", store.place.url, "--json").out)[
+        "graphs"
+    ]
+    assert (found["all"]["left"], found["all"]["right"]) == (30, 60)
+    assert found["splits"]["train"]["left_found_in_right"] <= 18
+    assert 0 <= found["splits"]["train"]["distance"]["size"] <= 1
+
+
+def test_a_corpus_shares_everything_with_itself(store):
+    made = motif(store)
+    said = gsx("diff", made.key, made.key, "--store", store.place.url)
+    lines = said.out.splitlines()
+    assert lines[0] == "same content"
+    assert lines[-2].split() == ["all", "30", "30", "30", "30", "0.00", "0.00", "0.00"]
+
+
+def test_graphs_are_found_again_whatever_the_order_of_corpora(store):
+    """Half of a corpus is in the whole, and the whole is half in it."""
+    from gsx.stages.compare import compare
+    from gsx.storage.corpus import Corpus
+    from tests.made import write_small_corpus
+
+    def whole(table):
+        return table
+
+    def half(table):
+        return table.with_columns(node={"node_feat": table.node["node_feat"] * 2})
+
+    left, right = (Corpus(write_small_corpus(store.place.url, each)) for each in (whole, half))
+    found = compare(left, right)
+    assert found["all"]["left_found_in_right"] == 0  # other features are other graphs
+    assert found["all"]["distance"] == {"size": 0.0, "degree": 0.0, "label": 0.0}
+
+
+def test_only_manifests_are_compared_if_that_is_asked_for(store):
+    small, large = motif(store, num_graphs=30), motif(store, num_graphs=60)
+    words = ("diff", small.key, large.key, "--store", store.place.url, "--manifests-only")
+    assert "graphs" not in json.loads(gsx(*words, "--json").out)
+    assert "files.data" in gsx(*words).out

@@ -124,3 +124,21 @@ def test_the_command_shows_a_tree(store, tmp_path):
         f"   └─ p0: blob {root.key[:12]} by test",
         f"   └─ p1: blob {absent.key[:12]} not in this store",
     ]
+
+
+def test_lineage_is_drawn_with_every_artifact_once(store, tmp_path):
+    import xml.etree.ElementTree as ET
+
+    first, second = blob(store), blob(store, config={"size": 2})
+    middle = child(store, first)
+    last = child(store, middle, second, first, stage="last")
+    target = tmp_path / "lineage.svg"
+    said = gsx("lineage", last.key, "--svg", target, "--store", store.place.url)
+    assert said.code == 0, said.err
+    picture = ET.parse(target).getroot()
+    words = [node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")]
+    for made in (first, second, middle, last):
+        assert sum(made.key[:12] in (word or "") for word in words) == 1
+    arrows = [node for node in picture.iter("{http://www.w3.org/2000/svg}path")
+              if "marker-end" in node.attrib]  # fmt: skip
+    assert len(arrows) == 4
