@@ -148,7 +148,9 @@ def progress_bar(step: str, *, quiet: bool) -> Iterator[Progress]:
         return
     from tqdm import tqdm
 
-    bar = tqdm(desc=step, unit=" graphs", unit_scale=True, file=sys.stderr, leave=False, ncols=100)
+    bar = tqdm(
+        desc=step, unit=" graphs", unit_scale=True, file=sys.stderr, leave=False, dynamic_ncols=True
+    )
 
     def update(done: int, total: int, note: str = "") -> None:
         bar.total = total
