@@ -148,7 +148,9 @@ def progress_bar(step: str, *, quiet: bool, unit: str = " graphs") -> Iterator[P
         return
     from tqdm import tqdm
 
-    bar = tqdm(desc=step, unit=unit, unit_scale=True, file=sys.stderr, leave=False, ncols=78)
+    bar = tqdm(
+        desc=step, unit=unit, unit_scale=True, file=sys.stderr, leave=False, dynamic_ncols=True
+    )
 
     def update(done: int, total: int, note: str = "") -> None:
         bar.total = total

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import resource
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -68,6 +69,11 @@ def _make(data: bytes, number: int, scratch: Path) -> Result:
         size = sum(entry.size for unit in found.units for entry in unit.files.values())
         result = Result(number=number, facts=found.facts, units=found.units, bytes=size, kept=True)
     return result
+
+
+def dask_setup(_: object) -> None:
+    """Leave interrupts to whoever started this worker, as Dask loads this module first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def keep_memory() -> None:

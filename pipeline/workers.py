@@ -43,6 +43,8 @@ OVERFLOWS = 2
 """Workers that may outgrow their memory over one shard."""
 RETRIES = 2
 """How often a shard is tried again after a disk or a store failed."""
+START = 60.0
+"""Seconds a worker may take to start again after one outgrew its memory."""
 PATIENCE = 300.0
 """Seconds without any worker after which a run ends."""
 SETTINGS = {
@@ -115,6 +117,7 @@ class Workforce:
                 dashboard_address="127.0.0.1:0",
                 local_directory=str(scratch),
                 silence_logs=logging.CRITICAL,
+                preload=["gsx.pipeline.worker"],
             ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):
@@ -122,15 +125,15 @@ class Workforce:
 
 
 @contextlib.contextmanager
-def _outgrown() -> Iterator[set[str]]:
-    """Collect the addresses of workers of this machine that were ended for their memory."""
-    found: set[str] = set()
+def _outgrown() -> Iterator[set[int]]:
+    """Collect the process numbers of workers of this machine that were ended for their memory."""
+    found: set[int] = set()
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            match = re.search(r"Worker (\S+) .*memory budget", record.getMessage())
+            match = re.search(r"\(pid=(\d+)\) exceeded .*memory budget", record.getMessage())
             if match:
-                found.add(match[1])
+                found.add(int(match[1]))
 
     listener, logger = Listener(logging.WARNING), logging.getLogger("distributed.nanny.memory")
     logger.addHandler(listener)
@@ -148,13 +151,13 @@ class DaskCrew:
         client: distributed.Client,
         job: Job,
         log: RunLog,
-        outgrown: set[str],
+        outgrown: set[int],
         say: Callable[[str], None],
     ) -> None:
         self._client, self._job, self._log = client, msgspec.json.encode(job), log
         self._address = client.scheduler_info()["address"]
         self._outgrown, self._say = outgrown, say
-        self._threads: dict[str, int] = {}
+        self._threads: dict[str, int] = dict(client.nthreads())
         self._looked = 0.0
         self._alone_since: float | None = None
 
@@ -171,23 +174,28 @@ class DaskCrew:
         ended: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         in_hand: dict[int, Any] = {}
         troubles: dict[int, Counter[str]] = {}
-        while waiting or in_hand:
-            self._look(len(in_hand), len(waiting) + len(in_hand), len(plans))
-            while waiting and len(in_hand) < max(sum(self._threads.values()), 1):
-                number = waiting.popleft()
-                in_hand[number] = self._submit(number, f"shard-{number}-{run}", ended)
-            try:
-                number, future = ended.get(timeout=1)
-            except Empty:
-                tick()
-                continue
-            del in_hand[number]
-            result = self._result(number, future, plans, troubles.setdefault(number, Counter()))
-            future.release()
-            if result is None:
-                waiting.append(number)
-            else:
-                yield result
+        try:
+            while waiting or in_hand:
+                self._look(len(in_hand), len(waiting) + len(in_hand), len(plans))
+                while waiting and len(in_hand) < max(sum(self._threads.values()), 1):
+                    number = waiting.popleft()
+                    in_hand[number] = self._submit(number, f"shard-{number}-{run}", ended)
+                try:
+                    number, future = ended.get(timeout=1)
+                except Empty:
+                    tick()
+                    continue
+                del in_hand[number]
+                known = troubles.setdefault(number, Counter())
+                result = self._result(number, future, plans[number], known)
+                future.release()
+                if result is None:
+                    waiting.appendleft(number)
+                else:
+                    yield result
+        finally:
+            with contextlib.suppress(Exception):  # the cluster may be gone, and with it its tasks
+                self._client.cancel(list(in_hand.values()))
 
     def _submit(self, number: int, key: str, ended: SimpleQueue[tuple[int, Any]]) -> Any:  # noqa: ANN401
         # A new name each time: a worker that was thought dead must not answer for another.
@@ -200,14 +208,14 @@ class DaskCrew:
         self,
         number: int,
         future: Any,  # noqa: ANN401
-        plans: Sequence[ShardPlan],
+        plan: ShardPlan,
         troubles: Counter[str],
     ) -> Result | None:
         """Return what became of a shard; None when it must be tried again."""
         try:
             result = msgspec.json.decode(future.result(), type=Result)
         except KilledWorker as error:
-            return self._lost(number, error, plans[number], troubles)
+            return self._lost(number, error, plan, troubles)
         except (CancelledError, OSError, distributed.client.FutureCancelledError) as error:
             raise PartialError(
                 f"lost the scheduler at {self._address} ({error}). Finished "
@@ -223,7 +231,7 @@ class DaskCrew:
         self, number: int, error: KilledWorker, plan: ShardPlan, troubles: Counter[str]
     ) -> Result | None:
         worker = error.last_worker
-        overflow = worker.address in self._outgrown
+        overflow = worker.pid in self._outgrown
         troubles["lost"] += error.allowed_failures + 1
         troubles["overflow"] += overflow
         self._log.write(
@@ -261,6 +269,11 @@ class DaskCrew:
         if self._alone_since is None:
             self._alone_since = now
             self._say(f"waiting for workers at {self._address}")
+        if self._outgrown and now - self._alone_since > START:
+            raise PartialError(
+                "workers outgrow their memory limit before they can make anything; "
+                f"{left} of {total} shards are left. Give them more with --memory-limit."
+            )
         if now - self._alone_since > PATIENCE:
             raise PartialError(
                 f"no worker came to {self._address} for {PATIENCE:.0f} s; {left} "

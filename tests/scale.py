@@ -56,7 +56,7 @@ def run(*words, env=None, **options):
         text=True,
         check=False,
         env=env or environment(),
-        timeout=240,
+        timeout=800,
     )
 
 
@@ -145,7 +145,7 @@ def workers_of(process):
     return found
 
 
-def gone(processes, seconds=20):
+def gone(processes, seconds=60):
     """Say whether all processes end soon."""
     _, alive = psutil.wait_procs(processes, timeout=seconds)
     return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
@@ -158,7 +158,7 @@ def units(store):
     )
 
 
-def wait_for_units(store, count, process, seconds=120):
+def wait_for_units(store, count, process, seconds=600):
     """Wait until so many units are finished; False when the process ended before."""
     end = time.monotonic() + seconds
     while units(store) < count and time.monotonic() < end:

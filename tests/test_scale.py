@@ -28,6 +28,8 @@ from tests.scale import (
     shards_of,
 )
 
+pytestmark = pytest.mark.timeout(900)  # many processes start, and machines may be busy
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
