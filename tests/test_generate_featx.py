@@ -1,5 +1,6 @@
 """Corpora with moved features, generated for real from small planted corpora."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -406,3 +407,21 @@ def test_every_graph_has_its_turn():
     rows = base_rows(np.array([3, 5, 9]), 8, 0)
     assert rows[:6].tolist() == [3, 5, 9, 3, 5, 9]
     assert len(set(rows[6:])) == 2
+
+
+@pytest.mark.parametrize(("options", "count", "shards"), [("000", 2500, 3), ("001", 90, 7)])
+def test_the_order_in_which_shards_end_changes_no_byte(made, tmp_path, options, count, shards):
+    """A spliced shard and what FeatX makes of it are one piece of work; source graphs another."""
+    from tests.test_scale import OddCrew, generate_by
+
+    given = {name: made[name] for name in ("prepare", "mask")}
+    chosen = {"options": options, "count": count, "shard_graphs": 30, "bridges": "none"}
+    plain = generate_by(made["folder"], given, {"featx": True, **chosen})
+
+    @contextlib.contextmanager
+    def hire(job, draft, log):
+        yield OddCrew(job, [3, 2, 1, 0, 2], tmp_path)
+
+    again = generate_by(made["folder"], given, {"featx": True, **chosen}, hire, force=True)
+    assert again.manifest.files == plain.manifest.files
+    assert sum("hashes/" in name for name in again.manifest.files) == shards

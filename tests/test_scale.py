@@ -47,14 +47,17 @@ def plain(source):
 
 def generate(store, keys, hire=None, *, force=False, **options):
     """Generate in this process, or by the crew that ``hire`` opens."""
-    stage = stage_named("generate")
+    given = {name: Store.at(store).resolve(key) for name, key in keys.items()}
     chosen = {"options": "001", "count": scale.COUNT, "shard_graphs": scale.SHARD, **options}
-    config = parse_config("generate", chosen, "test")
-    at = Store.at(store)
-    inputs = {role: at.resolve(keys[name]) for role, name in stage.inputs_of(config).items()}
-    steps = {stage.inputs[role]: artifact for role, artifact in inputs.items()}
+    return generate_by(store, given, chosen, hire, force=force)
+
+
+def generate_by(store, given, options, hire=None, *, force=False):
+    """Generate from artifacts, by the names of the stages that make them."""
+    stage, config = stage_named("generate"), parse_config("generate", options, "test")
     plan = (Step(stage, config, stage.inputs_of(config)),)
-    return next(b for _, b in run_plan(plan, at, given=steps, hire=hire, force=force)).artifact
+    steps = run_plan(plan, Store.at(store), given=given, hire=hire, force=force)
+    return next(built for _, built in steps).artifact
 
 
 class OddCrew:
