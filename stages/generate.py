@@ -184,7 +184,7 @@ FEATX_SOURCES = (
 
 STAGE = Stage(
     name="generate",
-    version=1,
+    version=2,
     kind="corpus",
     config=GenerateConfig,
     inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge", "mask": "mask"},

@@ -319,10 +319,11 @@ def test_fragments_are_connected_parts_of_environmental_pieces(folder, made, sou
     assert 0.2 < (share == 1).mean() < 0.6
 
 
-def test_grown_graphs_are_traced_to_their_sources(folder, made, source, pieces):
+@pytest.mark.parametrize("fragments", [0, 2])
+def test_grown_graphs_are_traced_to_their_sources(folder, made, source, pieces, fragments):
     """Every slot is a part of its parent; what joins slots, and chords, are told as bridges."""
     options = {"options": "010", "f": [1, 2], "count": 200, "augmented_only": True}
-    more = {"grow": 2.0, "chords": 0.1, "ports": "own"}
+    more = {"grow": 2.0, "chords": 0.1, "ports": "own", "fragments": fragments}
     table = Corpus(generate(folder, made, **options, **more)).table()
     assert is_connected(table).all()
     assert table.num_nodes.max() > source.num_nodes.max()

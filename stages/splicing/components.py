@@ -117,9 +117,12 @@ def join_components(lead: Components, rest: Components) -> Components:
 
 def _like(table: GraphTable, grown: GraphTable) -> GraphTable:
     """Give components that were not grown the columns of those that were."""
-    node = {COPY: np.zeros(table.total_nodes, dtype=np.int32)} if COPY in grown.node else {}
-    edge = {JOINT: np.zeros(table.total_edges, dtype=np.int8)} if JOINT in grown.edge else {}
-    return table.with_columns(node=node, edge=edge)
+    if COPY not in grown.node or COPY in table.node:
+        return table
+    return table.with_columns(
+        node={COPY: np.zeros(table.total_nodes, dtype=np.int32)},
+        edge={JOINT: np.zeros(table.total_edges, dtype=np.int8)},
+    )
 
 
 def fragments(
