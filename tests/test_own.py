@@ -179,6 +179,13 @@ def test_unreadable_smiles_are_listed_or_refused(tmp_path):
         ("smiles;active\nC;1\n", {}, "mine.csv: the header `smiles;active` is one field. Its "
          "fields seem to be parted by semicolons; gsx reads commas (and tabs where the name ends "
          "in `.tsv`)."),
+        ("smiles active\nC 1\n", {}, "mine.csv: the header `smiles active` is one field. Its "
+         "fields seem to be parted by spaces; gsx reads commas (and tabs where the name ends in "
+         "`.tsv`)."),
+        (HEADER + "C,1,0,1,inf,x\n", {"domain": "column:assay", "targets": ("logp",),
+         "task": "regression"}, "mine.csv, row 0: assay is `inf`, too large a number."),
+        (HEADER + f"C,1,0,1,{'9' * 400},x\n", {"domain": "column:assay", "targets": ("logp",),
+         "task": "regression"}, f"mine.csv, row 0: assay is `{'9' * 40}`, too large a number."),
         ("a,a\n1,2\n", {}, "mine.csv: the column `a` stands more than once in the header."),
         ("SMILES,active\nC,1\n", {}, "mine.csv has no column `smiles`; its header is "
          "`SMILES,active`. Name it with `--smiles-column`."),
@@ -224,8 +231,17 @@ def test_a_table_that_cannot_be_used_is_refused(tmp_path, text, options, message
 
 
 def test_a_table_that_is_not_text_is_refused(tmp_path):
-    with pytest.raises(StageError, match=r"^mine.csv cannot be read: 'utf-8' codec can't decode"):
+    with pytest.raises(StageError) as error:
         source_of(table(tmp_path, b"smiles,active\n\xff,1\n"))
+    assert str(error.value) == (
+        "mine.csv cannot be read: 'utf-8' codec can't decode byte 0xff in position 14: invalid "
+        "start byte. Save it as UTF-8."
+    )
+
+
+def test_tables_of_commas_that_claim_to_hold_tabs_are_refused(tmp_path):
+    with pytest.raises(StageError, match=r"gsx reads tabs where the name ends in `.tsv`, else com"):
+        source_of(table(tmp_path, name="mine.tsv"))
 
 
 def test_tables_of_tabs_are_read_where_their_name_says_so(tmp_path):

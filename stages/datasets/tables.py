@@ -24,6 +24,9 @@ from gsx.stages.datasets.archives import RATIO, SMALL
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 """Words for a value that is not known, in lower case."""
+_UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
+"""What the standard library raises for a file that is no text, or a damaged gzip file."""
+_LARGEST = 1e300
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A whole number that fits in 64 bits, and nothing that only looks like one."""
 SPLIT_WORDS = {
@@ -34,7 +37,7 @@ SPLIT_WORDS = {
     "test": SPLITS.index("ood_test"),
 }
 """What a column may call splits."""
-_DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
+_DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +86,14 @@ class Table:
                     f"{self.name}, row {row}: {name} is `{text}`; every row needs a domain."
                 )
             code.append(known.setdefault(text, len(known)))
-        return Coded(sortable(list(known)), np.array(code, dtype=np.int64))
+        values = sortable(list(known))
+        for place, value in enumerate(values):
+            if isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
+                row, text = code.index(place), list(known)[place]
+                raise StageError(
+                    f"{self.name}, row {row}: {name} is `{text[:40]}`, too large a number."
+                )
+        return Coded(values, np.array(code, dtype=np.int64))
 
     def splits(self, name: str) -> Ints:
         """Return the splits that a column names, as codes ``[n]``."""
@@ -145,9 +155,15 @@ def read_bytes(path: Path, name: str) -> bytes:
         with _opened(path, name) as stream:
             data = stream.read()
         data.decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise StageError(f"{name} cannot be read: {error}") from error
+    except _UNREADABLE as error:
+        raise StageError(_unreadable(name, error)) from error
     return data
+
+
+def _unreadable(name: str, error: Exception) -> str:
+    """Say why a file cannot be read as text."""
+    advice = ". Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else ""
+    return f"{name} cannot be read: {error}{advice}"
 
 
 def _opened(path: Path, name: str) -> IO[bytes]:
@@ -234,12 +250,18 @@ def _lines(path: Path, name: str) -> Iterator[list[str]]:
                     yield row
     except csv.Error as error:
         raise StageError(f"{name} is no CSV: {error}") from error
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise StageError(f"{name} cannot be read: {error}") from error
+    except _UNREADABLE as error:
+        raise StageError(_unreadable(name, error)) from error
 
 
 def _sign(name: str) -> str:
     return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+
+
+_WANTED = {
+    ",": "commas (and tabs where the name ends in `.tsv`)",
+    "\t": "tabs where the name ends in `.tsv`, else commas",
+}
 
 
 def _check_header(header: list[str], name: str, sign: str) -> None:
@@ -248,8 +270,7 @@ def _check_header(header: list[str], name: str, sign: str) -> None:
             if other != sign and other in header[0]:
                 raise StageError(
                     f"{name}: the header `{header[0]}` is one field. Its fields seem to be parted "
-                    f"by {word}; gsx reads {_DELIMITERS[sign]} (and tabs where the name ends in "
-                    "`.tsv`)."
+                    f"by {word}; gsx reads {_WANTED[sign]}."
                 )
     again = sorted({cell for cell in header if header.count(cell) > 1})
     if again:

@@ -9,6 +9,7 @@ Everything else that is pickled is refused by name.
 from __future__ import annotations
 
 import contextlib
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,12 @@ def load(path: Path, where: str) -> Any:  # noqa: ANN401
         raise UsageError(
             f"{where} is a file of torch. Install it: `pip install 'gsx[learn]'`."
         ) from error
-    Archive(path, where)  # refuses what is no zip file, and zip files that unpack too far
+    if not zipfile.is_zipfile(path):
+        raise StageError(
+            f"{where} is not what torch.save writes since torch 1.6. Load it where it was made and "
+            "save it again."
+        )
+    Archive(path, where)  # refuses zip files that unpack too far
     try:
         with _only_these(_allowed()):
             strange = sorted(set(get_unsafe_globals_in_checkpoint(path)))
