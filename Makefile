@@ -46,6 +46,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/molecules.py
 	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/workers.py
 	$(BIN)/python bench/writer.py
+	$(BIN)/python bench/share.py
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/splice.py

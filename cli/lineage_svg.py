@@ -14,7 +14,10 @@ COLORS = {"corpus": "#0072b2", "extractor": "#b36200", "bridge": "#00795a", "mod
 
 
 def lineage_svg(steps: Sequence[Ancestor]) -> str:
-    """Draw every artifact once; an arrow leads from what was read to what was made."""
+    """Draw every artifact once; an arrow leads from what was read to what was made.
+
+    An arrow says what it was read for, unless that is what it is.
+    """
     parents = _parents(steps)
     column = {key: _depth(key, parents, frozenset()) for key in parents}
     most = max(column.values())
@@ -41,7 +44,14 @@ def lineage_svg(steps: Sequence[Ancestor]) -> str:
         f'<rect width="{width}" height="{height:g}" fill="#fbfaf7"/>',
     ]
     for child, found in parents.items():
-        lines += [_arrow(place[key], place[child], role) for key, role in found]
+        for number, (key, role) in enumerate(sorted(found, key=lambda pair: place[pair[0]][1])):
+            lines.append(
+                _arrow(
+                    place[key],
+                    (place[child][0], place[child][1] + HIGH * (number + 1) / (len(found) + 1)),
+                    "" if role == first[key].kind else role,
+                )
+            )
     lines += [_box(place[key], first[key]) for key in parents]
     return "\n".join([*lines, "</svg>\n"])
 
@@ -68,12 +78,14 @@ def _depth(key: str, parents: dict[str, list[tuple[str, str]]], met: frozenset[s
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], role: str) -> str:
-    x, y, u, v = start[0] + BOX, start[1] + HIGH / 2, end[0] - 2, end[1] + HIGH / 2
+    x, y, u, v = start[0] + BOX, start[1] + HIGH / 2, end[0] - 2, end[1]
     bend = (u - x) / 2
     curve = f"M{x:g} {y:g}C{x + bend:g} {y:g} {u - bend:g} {v:g} {u:g} {v:g}"
     label = (
-        f'<text x="{u - 8:g}" y="{v - 7:g}" text-anchor="end" font-size="11" fill="#5a646e">'
+        f'<text x="{u - 10:g}" y="{v - 5:g}" text-anchor="end" font-size="11" fill="#5a646e">'
         f"{escape(role)}</text>"
+        if role
+        else ""
     )
     return f'<path d="{curve}" fill="none" stroke="#6b7680" marker-end="url(#a)"/>{label}'
 

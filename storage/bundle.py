@@ -7,7 +7,9 @@ only when it is complete.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ from gsx.storage.trust import trust
 from gsx.storage.verify import Problem, find_problems, read_manifest, refuse
 
 SUMS = "SHA256SUMS"
+AT_ONCE = 4
+"""Files that are copied at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Bundle:
     root: Path
     files: dict[str, FileEntry] = field(default_factory=dict)
     """What was written, by path."""
+    flushed: set[str] = field(default_factory=set)
+    """Files that the disk already keeps."""
 
     def add(self, name: str, data: bytes) -> None:
         """Write a small file."""
@@ -56,6 +62,17 @@ class Bundle:
         entry = FileEntry(size=path.stat().st_size, sha256=sha256_file(path), rows=rows)
         self.files[name] = entry
 
+    def carry_all(self, artifact: Artifact, names: Iterable[str]) -> None:
+        """Copy files of ``artifact``, some at once: hashing one takes longer than reading it."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            waiting = [pool.submit(self.carry, artifact, name) for name in names]
+            try:
+                for each in waiting:
+                    each.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
     def carry(self, artifact: Artifact, name: str) -> None:
         """Copy a file of ``artifact`` under the same name; other bytes than listed are refused."""
         entry = artifact.manifest.files[name]
@@ -69,10 +86,13 @@ class Bundle:
                 digest.update(chunk)
                 size += len(chunk)
                 copy.write(chunk)
+            copy.flush()
+            os.fsync(copy.fileno())
         if (size, digest.hexdigest()) != (entry.size, entry.sha256):
             what = "has other bytes than the manifest says (SHA-256)"
             refuse(artifact.place, [Problem(name, what)])
         self.files[name] = entry
+        self.flushed.add(name)
 
     def _path(self, name: str) -> Path:
         path = self.root / check_path(name, "this export")
@@ -101,7 +121,8 @@ def make_bundle(
             if run is not None:
                 (root / RUN_RECORD).write_bytes(run)
             for path in sorted(root.rglob("*")):
-                (flush_directory if path.is_dir() else flush_file)(path)
+                if path.relative_to(root).as_posix() not in bundle.flushed:
+                    (flush_directory if path.is_dir() else flush_file)(path)
     trust(target, manifest)
     return Artifact(Place.at(target), manifest), False
 

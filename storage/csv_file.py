@@ -22,7 +22,9 @@ def write_csv(path: Path, parts: Iterable[Columns]) -> None:
 
     NaN is written as an empty cell.
     """
-    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+    options = pyarrow.csv.WriteOptions(
+        include_header=False, quoting_style="needed", batch_size=1 << 16
+    )
     with path.open("wb") as stream:
         for number, columns in enumerate(parts):
             if not number:

@@ -40,10 +40,13 @@ def fill(bundle: Bundle, given: Given) -> None:
 
 def _shards(bundle: Bundle, corpus: Corpus) -> None:
     """Carry every file but Zarr groups; shards a corpus has as Zarr alone are encoded."""
-    zarr = f"{FOLDERS['zarr']}/"
-    for name in corpus.artifact.manifest.files:
-        if not name.startswith((zarr, f"{LINEAGE}/")) and name not in _MADE_HERE:
-            bundle.carry(corpus.artifact, name)
+    away = (f"{FOLDERS['zarr']}/", f"{LINEAGE}/")
+    kept = [
+        name
+        for name in corpus.artifact.manifest.files
+        if not name.startswith(away) and name not in _MADE_HERE
+    ]
+    bundle.carry_all(corpus.artifact, kept)
     for number, shard in enumerate(corpus.shards):
         name = shard.path("parquet")
         if name not in bundle.files:
