@@ -332,7 +332,6 @@ def _run(
 ) -> list[tuple[str, Built, str]]:
     """Run a plan, or only show it, and return what each step made and where it is now."""
     from gsx.pipeline.runner import run_plan
-    from gsx.storage.copy import copy_artifact
     from gsx.storage.store import Store
 
     store = Store.at(making.store)
@@ -353,12 +352,21 @@ def _run(
     ):
         path = built.artifact.place.url
         if out is not None and step is plan[-1]:
-            path = str(copy_artifact(built.artifact, Path(out)))
+            path = _copy_out(built.artifact, out)
         results.append((step.name, built, path))
         if not quiet:
             click.echo(built_line(step.name, built))
             click.echo(f"          {path}")
     return results
+
+
+def _copy_out(artifact: Artifact, out: str) -> str:
+    """Copy an artifact to a directory or a URL and return where it is now."""
+    from gsx.storage.copy import copy_artifact, send_artifact
+
+    if "://" in out:
+        return send_artifact(artifact, out)
+    return str(copy_artifact(artifact, Path(out)))
 
 
 def _show_plan(

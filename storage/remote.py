@@ -28,7 +28,8 @@ def upload(source: Path, target: Place, manifest: Manifest) -> bool:
             elif path in present or not put_new(target, path, source / path):
                 require_same(target, path, entry.sha256)
         if put_new(target, MANIFEST, source / MANIFEST):
-            target.fs.put_file(str(source / RUN_RECORD), target.path(RUN_RECORD))
+            if (source / RUN_RECORD).exists():
+                target.fs.put_file(str(source / RUN_RECORD), target.path(RUN_RECORD))
             return True
     return False
 
