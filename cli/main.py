@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import click
 
 from gsx import __version__
-from gsx.cli import care, compare, exchange, learn, look, make, share
+from gsx.cli import care, compare, doctor, exchange, learn, look, make, share
 from gsx.cli import fetch as fetching
 from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
@@ -44,12 +46,15 @@ for _command in (
     exchange.sign,
     care.verify,
     care.gc,
+    doctor.doctor,
 ):
     cli.add_command(_command)
 
 
 def main() -> None:
     """Run the command line; expected failures end in one clear message and their exit code."""
+    if os.environ.get("RANK", "0") != "0":  # a helper of torch's launcher: the first one speaks
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
         code = cli(standalone_mode=False)
     except click.ClickException as error:

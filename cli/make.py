@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from gsx.storage.store import Artifact, Store
 
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
+
+    HandOut = Callable[[Artifact, Path, Store], Path]
+    """Writes an artifact to a directory in another form, and returns where."""
 
 
 @click.command(short_help="Prepare the source corpus of a dataset, or of your own data.")
@@ -357,14 +361,13 @@ def _run(
     making: Making,
     out: str | None = None,
     asked: Asked | None = None,
-    hand_out: Callable[[Artifact, Path, Store], Path] | None = None,
+    hand_out: HandOut | None = None,
 ) -> list[tuple[str, Built, str]]:
     """Run a plan, or only show it, and return what each step made and where it is now.
 
     ``hand_out`` writes the last artifact to ``out``; without it the artifact is copied as it is.
     """
     from gsx.pipeline.runner import run_plan
-    from gsx.storage.copy import copy_artifact
     from gsx.storage.store import Store
 
     store = Store.at(making.store)
@@ -385,17 +388,27 @@ def _run(
     ):
         path = built.artifact.place.url
         if out is not None and step is plan[-1]:
-            target = Path(out)
-            path = str(
-                copy_artifact(built.artifact, target)
-                if hand_out is None
-                else hand_out(built.artifact, target, store)
-            )
+            path = _copy_out(built.artifact, out, store, hand_out)
         results.append((step.name, built, path))
         if not quiet:
             click.echo(built_line(step.name, built))
             click.echo(f"          {path}")
     return results
+
+
+def _copy_out(artifact: Artifact, out: str, store: Store, hand_out: HandOut | None) -> str:
+    """Copy an artifact to a directory or a URL, or hand it out there; return where it is now."""
+    from gsx.storage.copy import copy_artifact, send_artifact
+
+    if "://" not in out:
+        if hand_out is None:
+            return str(copy_artifact(artifact, Path(out)))
+        return str(hand_out(artifact, Path(out), store))
+    if hand_out is None:
+        return send_artifact(artifact, out)
+    with tempfile.TemporaryDirectory() as folder:
+        made = hand_out(artifact, Path(folder) / "copy", store)
+        return send_artifact(store.resolve(str(made)), out)
 
 
 def _show_plan(

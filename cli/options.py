@@ -35,8 +35,8 @@ device_option = click.option(
 out_option = click.option(
     "--out",
     type=click.Path(),
-    metavar="DIR",
-    help="Also copy the artifact to this new or empty directory.",
+    metavar="DIR|URL",
+    help="Also copy the artifact to this new or empty directory, or URL.",
 )
 portable_option = click.option(
     "--out",

@@ -80,8 +80,10 @@ def main() -> None:
     print("\nOne shuffled batch of training graphs, as PyG wants it:")
     print(f"  {batch}")
     compare(spliced["key"][:12])
+    gsx("report", spliced["key"][:12], "-o", "demo-report.html")
     print(f"\nThe source corpus is in {corpus['path']}")
     print(f"The augmented corpus is in {spliced['path']}")
+    print("Open demo-report.html in a browser to look at it.")
 
 
 if __name__ == "__main__":

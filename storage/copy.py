@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
-from gsx.errors import ArtifactError
+from gsx.errors import ArtifactError, StoreError
 from gsx.storage.disk import explained, flush_file
 from gsx.storage.manifest import MANIFEST, SIDECARS
 from gsx.storage.outside import new_directory, refuse_unless_free
 from gsx.storage.place import Place
+from gsx.storage.remote import require_create_only, upload
 from gsx.storage.store import Artifact
 from gsx.storage.trust import trust
 from gsx.storage.verify import find_problems, quick_problems, read_manifest, refuse
@@ -30,6 +32,24 @@ def copy_artifact(artifact: Artifact, target: Path) -> Path:
             refuse(artifact.place, find_problems(Place.at(draft), artifact.manifest))
     trust(target, artifact.manifest)
     return target
+
+
+def send_artifact(artifact: Artifact, url: str) -> str:
+    """Copy ``artifact`` to an empty prefix of an object store; the manifest goes last.
+
+    A prefix that already holds the same artifact is left as it is.
+    """
+    target = Place.at(url)
+    require_create_only(target)
+    refuse(artifact.place, quick_problems(artifact.place, artifact.manifest))
+    with tempfile.TemporaryDirectory() as folder:
+        _copy_files(artifact, Path(folder) / "copy")
+        refuse(artifact.place, find_problems(Place.at(Path(folder) / "copy"), artifact.manifest))
+        if upload(Path(folder) / "copy", target, artifact.manifest):
+            return target.url
+    if read_manifest(target).digest != artifact.manifest.digest:
+        raise StoreError(f"{target.url} holds another artifact. Name an empty prefix with `--out`.")
+    return target.url
 
 
 def _copy_files(artifact: Artifact, draft: Path) -> None:

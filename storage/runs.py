@@ -13,7 +13,7 @@ from importlib import metadata
 
 import msgspec
 
-_PACKAGES = ("gsx", "numpy", "pyarrow", "zarr", "torch", "torch-geometric", "dask", "rdkit")
+PACKAGES = ("gsx", "numpy", "pyarrow", "zarr", "torch", "torch-geometric", "dask", "rdkit")
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ def stopwatch(source: str) -> Iterator[Stopwatch]:
 def versions() -> dict[str, str]:
     """Return the versions of the packages that matter, as far as they are here."""
     found = {}
-    for name in _PACKAGES:
+    for name in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
