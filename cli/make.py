@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from gsx.storage.publish import Built
     from gsx.storage.store import Artifact, Store
 
-FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
-
     HandOut = Callable[[Artifact, Path, Store], Path]
     """Writes an artifact to a directory in another form, and returns where."""
+
+FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 
 
 @click.command(short_help="Prepare the source corpus of a dataset, or of your own data.")
