@@ -8,9 +8,11 @@ import time
 
 import pytest
 
-COMMANDS = ("prepare", "pretrain", "generate", "train", "evaluate", "table", "tune", "describe",
-            "export", "fetch", "run", "datasets", "ls", "show", "lineage", "diff", "verify",
-            "gc")  # fmt: skip
+COMMANDS = (
+    "datasets", "describe", "diff", "doctor", "evaluate", "export", "fetch", "gc", "generate",
+    "keygen", "lineage", "ls", "prepare", "pretrain", "pull", "push", "report", "run", "show",
+    "sign", "table", "train", "tune", "verify",
+)  # fmt: skip
 
 
 def gsx(*words, cwd=None, env=None):
