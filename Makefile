@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results lock golden clean
+.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results featx-results lock golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/splice.py
+	$(BIN)/python bench/featx.py
 	$(BIN)/python bench/train.py
 	$(BIN)/python bench/precision.py
 
@@ -60,6 +61,9 @@ bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (te
 
 downstream-results: setup ## Train with and without spliced corpora; writes results/motif-*/*.json (hours)
 	$(BIN)/python results/downstream.py
+
+featx-results: setup ## Train with and without moved features; writes results/*-color/*.json and others (hours)
+	$(BIN)/python results/featx.py
 
 lock: ## Write constraints.txt anew from the newest versions that work together
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip
