@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results benchmark-results lock golden clean
+.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results benchmark-results featx-results lock golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/splice.py
+	$(BIN)/python bench/featx.py
 	$(BIN)/python bench/train.py
 	$(BIN)/python bench/precision.py
 
@@ -64,6 +65,9 @@ downstream-results: setup ## Train with and without spliced corpora; writes resu
 
 benchmark-results: setup ## The same on NCI1 and DD; writes results/<dataset>/*.json (an hour)
 	$(BIN)/python results/benchmarks.py
+
+featx-results: setup ## Train with and without moved features; writes results/*-color/*.json and others (hours)
+	$(BIN)/python results/featx.py
 
 lock: ## Write constraints.txt anew from the newest versions that work together
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip

@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 
-def measure(path: Path, dataset: str, stage: str, options: list[str]) -> dict:
+def measure(
+    path: Path, dataset: str, stage: str, options: list[str], prepare: list[str] | None = None
+) -> dict:
     """Run ``gsx pretrain`` unless the store holds the result, and write its quality to ``path``."""
-    corpus = gsx("prepare", dataset)
+    given = [dataset, *(prepare or [])]
+    corpus = gsx("prepare", *given)
     built = gsx("pretrain", stage, corpus["key"], *options)
     folder = Path(built["path"])
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -23,7 +26,7 @@ def measure(path: Path, dataset: str, stage: str, options: list[str]) -> dict:
         "config": manifest["config"],
         "key": built["key"],
         "corpus_key": corpus["key"],
-        "command": f"gsx prepare {dataset} && {command}",
+        "command": f"gsx prepare {' '.join(given)} && {command}",
         "source": run["source"],
         "seconds": run["seconds"],
         "quality": manifest["summary"]["quality"],

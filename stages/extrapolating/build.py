@@ -37,8 +37,8 @@ from gsx.table import GraphTable, concat
 if TYPE_CHECKING:
     from gsx.stages.generate import GenerateConfig
 
-BLOCK_GRAPHS = 1024
-"""Graphs moved from one random stream."""
+BLOCK_GRAPHS = 4096
+"""Graphs moved from one random stream, or as many as a shard has."""
 SHARD_NODES = 4_000_000
 """Nodes above which a shard holds fewer graphs than asked for."""
 
@@ -100,7 +100,8 @@ def plan_extrapolation(
         forbidden=held_out,
     )
     wanted = min(config.shard_graphs, int(SHARD_NODES / max(float(train.num_nodes.mean()), 1.0)))
-    shard_graphs = max(wanted // BLOCK_GRAPHS, 1) * BLOCK_GRAPHS
+    block = min(BLOCK_GRAPHS, config.shard_graphs)
+    shard_graphs = max(wanted // block, 1) * block
     planned = plan_moved(count, shard_graphs, spliced, before, first_id)
     return Extrapolation(config, train, base_rows(eligible, count, config.seed), mover, planned)
 
@@ -117,10 +118,10 @@ def build_moved(
     else:
         stored = read_draft_shard(draft, plan.parent, extrapolation.config.formats)
         base = stored.select([*stored.node, *stored.edge, *_KEPT])
-    blocks = []
-    for start in range(0, len(base), BLOCK_GRAPHS):
+    blocks, size = [], min(BLOCK_GRAPHS, extrapolation.config.shard_graphs)
+    for start in range(0, len(base), size):
         name = ("generate", "featx", plan.base, plan.start + start)
-        blocks.append(extrapolation.mover.block(base.slice(start, start + BLOCK_GRAPHS), *name))
+        blocks.append(extrapolation.mover.block(base.slice(start, start + size), *name))
     table = concat([block.table for block in blocks])
     ids = plan.first_id + np.arange(len(table), dtype=np.int64)
     env = np.full(len(table), extrapolation.env_id, dtype=np.int32)

@@ -66,7 +66,7 @@ class Mover:
             if attempt > REDRAWS // 2:
                 origin[todo] = stream.integers(len(base), size=len(todo))
             part = base if attempt == 0 else base.take(origin[todo])
-            table, unchanged = self._draw(part, stream, text)
+            table, unchanged = self.draw(part, stream, text)
             hashed = wl_hashes(table)
             fine = ~are_among(hashed, self.forbidden)
             found.append(table)
@@ -84,7 +84,7 @@ class Mover:
         table = found[0] if len(found) == 1 else concat(found).take(rows)
         return MovedBlock(table, hashes, refused, int(same.sum()))
 
-    def _draw(
+    def draw(
         self, base: GraphTable, stream: np.random.Generator, name: str
     ) -> tuple[GraphTable, Array]:
         """Return graphs with moved features, and which of them came out as they were."""
@@ -153,9 +153,9 @@ def drawn_labels(y: Array, task: str, stream: np.random.Generator) -> Ints:
 
 
 def _same_graphs(base: GraphTable, features: Array) -> Array:
-    """Say of every graph whether its features are those of ``base``."""
-    differ = (features != base.dense("node", "node_feat")).any(axis=1)
-    found: Array = np.diff(np.append(0, np.cumsum(differ))[base.node_ptr]) == 0
+    """Say of every graph, each of which has nodes, whether its features are those of ``base``."""
+    differ = (features != base.dense("node", "node_feat")).ravel()
+    found: Array = ~np.logical_or.reduceat(differ, base.node_ptr[:-1] * features.shape[1])
     return found
 
 

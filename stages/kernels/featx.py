@@ -179,17 +179,39 @@ def wrap(values: Array, low: Array, high: Array, step: Array) -> Floats:
     goes around.
     """
     values = np.asarray(values, dtype=np.float64)
-    reach = high - low
     grid = step > 0
-    unit = np.where(grid, step, 1.0)
-    turns = np.round((values - low) / unit)
-    places = np.round(reach / unit) + 1
-    on_grid = low + np.mod(turns, places) * unit
-    around = low + np.mod(values - low, np.where(reach > 0, reach, 1.0))
-    wrapped = np.where(grid, on_grid, np.where(reach > 0, around, low))
-    wrapped = np.clip(wrapped, low, high)
-    kept = (values >= low) & (values <= high) & (~grid | (on_grid == values))
-    return np.asarray(np.where(kept, values, wrapped))
+    if not grid.any():
+        return _around(values, low, high)
+    stepped = _on_grid(values, low, high, np.where(grid, step, 1.0))
+    return stepped if grid.all() else np.where(grid, stepped, _around(values, low, high))
+
+
+def _around(values: Floats, low: Array, high: Array) -> Floats:
+    inside = (values >= low) & (values <= high)
+    if inside.all():
+        return values
+    found = _turned(values - low, np.where(high > low, high - low, 1.0))
+    found += low
+    np.clip(found, low, high, out=found)
+    np.copyto(found, values, where=inside)
+    return found
+
+
+def _on_grid(values: Floats, low: Array, high: Array, step: Array) -> Floats:
+    turns = np.round((values - low) / step)
+    found = _turned(turns, np.round((high - low) / step) + 1)
+    found *= step
+    found += low
+    return np.clip(found, low, high, out=found)
+
+
+def _turned(values: Floats, length: Array) -> Floats:
+    """Bring values into ``[0, length)`` in place, as a modulo does, only faster."""
+    whole = values / length
+    np.floor(whole, out=whole)
+    whole *= length
+    values -= whole
+    return values
 
 
 def extrapolate(
@@ -202,13 +224,19 @@ def extrapolate(
     _check(own, partner, strength, mask, domains)
     if isinstance(own, csr_matrix):
         return _extrapolate_sparse(own, csr_matrix(partner), strength, mask, domains)
-    chosen = np.flatnonzero(mask)
+    every = bool(mask.all())
+    chosen = slice(None) if every else np.flatnonzero(mask)
+    # Feature by feature: NumPy is slow where the last axis, that of a few features, is short.
+    first, second = (rows[:, chosen].T.astype(np.float64, order="C") for rows in (own, partner))
+    moved = first - second
+    moved *= strength
+    moved += first
+    ends = (values[chosen, None] for values in (domains.low, domains.high, domains.step))
+    wrapped = wrap(moved, *ends).T
+    if every:
+        return wrapped.astype(own.dtype, order="C")
     found: Array = own.copy()
-    first, second = (np.asarray(rows[:, chosen], dtype=np.float64) for rows in (own, partner))
-    moved = first + strength[:, None] * (first - second)
-    found[:, chosen] = wrap(
-        moved, domains.low[chosen], domains.high[chosen], domains.step[chosen]
-    ).astype(own.dtype)
+    found[:, chosen] = wrapped
     return found
 
 

@@ -1,0 +1,252 @@
+"""Measure FeatX beside a per-graph PyG loop and beside copying: ``python bench/featx.py``.
+
+gsx and the loop both make graphs of fsmotif-size-color and write Parquet; gsx also hashes, checks,
+flushes and publishes. Times of both are processor times: other programs do not count. Copying is
+measured twice: NumPy copies the finished arrays one by one, and NumPy gathers the same graphs from
+the source, which anything that makes new graphs of old ones must do. Peaks of memory are those of
+fresh processes that make 10 k and 1 M graphs. Where raw files are (``GSX_RAW_DATA``), replicas of
+Twitch and Coauthor-CS are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from memory import peak_mib
+from torch_geometric.data import Data
+
+from gsx.pipeline.plan import Step, make_plan
+from gsx.pipeline.recipe import parse_config, parse_recipe
+from gsx.pipeline.runner import run_plan
+from gsx.pipeline.stages import stage_named
+from gsx.ragged import Ragged
+from gsx.seeds import rng
+from gsx.stages.extrapolating.build import BLOCK_GRAPHS, plan_extrapolation
+from gsx.stages.extrapolating.plan import with_environment
+from gsx.storage.corpus import Corpus
+from gsx.storage.store import Store
+
+COMMAND = "python bench/featx.py"
+RESULT = Path(__file__).parent / "results" / "featx.json"
+GRAPHS, REFERENCE, REPEATS = 50_000, 2_000, 3
+BARS = {"ratio": 20, "beside_gathering": 2, "memory": 1.25, "replica_seconds": 60}
+DATASET, REPLICAS = "fsmotif-size-color", 4
+NODES = ("twitch-language", "coauthor-cs-word")
+PACKAGES = ("numpy", "pyarrow", "torch", "torch-geometric")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--no-memory", action="store_true", help="leave out the million graphs")
+    parser.add_argument("--peak", nargs=2, metavar=("STORE", "COUNT"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.peak:
+        print(json.dumps(peak(Path(options.peak[0]), int(options.peak[1]))))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        made = prepare(store, DATASET, 'domains = ["0..1"]', "num_graphs = 10000")
+        result = {"command": COMMAND, **speeds(store, made), **beside_copying(made)}
+        if os.environ.get("GSX_RAW_DATA"):
+            result["replicas"] = {name: replicas(store, name) for name in NODES}
+        if not options.no_memory:
+            result["memory"] = memory(store)
+    result["versions"] = {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}}
+    print(json.dumps(result, indent=2))
+    if not options.no_memory:
+        RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    check(result)
+
+
+def prepare(store: Path, dataset: str, mask: str = "", more: str = "") -> dict:
+    text = f'[prepare]\ndataset = "{dataset}"\n{more}\n[mask]\nsteps = 20\n{mask}\n'
+    raw = os.environ.get("GSX_RAW_DATA")
+    plan = make_plan(parse_recipe(text, "bench", raw=raw))
+    return {step.name: built.artifact for step, built in run_plan(plan, Store.at(store))}
+
+
+def generate(store: Path, made: dict, **options: object) -> float:
+    """Return the seconds one generation takes, from reading the source to the published corpus."""
+    stage = stage_named("generate")
+    config = parse_config("generate", {"featx": True, "options": "000", **options}, "bench")
+    start = time.process_time()
+    list(run_plan((Step(stage, config, stage.inputs_of(config)),), Store.at(store), given=made))
+    return time.process_time() - start
+
+
+def speeds(store: Path, made: dict) -> dict:
+    graphs = data_of(Corpus(made["prepare"]))
+    rates: dict[str, list[float]] = {"gsx": [], "reference": []}
+    for repeat in range(REPEATS):
+        seconds = generate(store, made, augmented_only=True, count=GRAPHS, seed=repeat)
+        rates["gsx"].append(GRAPHS / seconds)
+        rates["reference"].append(reference(graphs, store.parent, repeat))
+    rate = {name: statistics.median(values) for name, values in rates.items()}
+    return {
+        "graphs": GRAPHS,
+        "reference_graphs": REFERENCE,
+        "graphs_per_s": {name: round(value) for name, value in rate.items()},
+        "ratio": round(rate["gsx"] / rate["reference"], 1),
+    }
+
+
+def data_of(corpus: Corpus) -> list[Data]:
+    """Return the training graphs as PyG objects."""
+    return list(corpus.to_pyg(split="train"))
+
+
+def reference(graphs: list[Data], folder: Path, seed: int) -> float:
+    """Move graph after graph as one would with PyG, write Parquet, and return graphs per second."""
+    stream = random.Random(seed)
+    torch.manual_seed(seed)
+    start = time.process_time()
+    by_label: dict[int, list[Data]] = {}
+    for data in graphs:
+        by_label.setdefault(int(data.label), []).append(data)
+    gamma = torch.distributions.Gamma(2.0, 2.0)
+    made = []
+    for number in range(REFERENCE):
+        data = graphs[number % len(graphs)]
+        partner = stream.choice(by_label[int(data.label)])
+        while int(partner.env_id) == int(data.env_id):
+            partner = stream.choice(by_label[int(data.label)])
+        other = partner.x[stream.randrange(partner.num_nodes)]
+        strength = gamma.sample()
+        far = (1 + strength) * data.x - strength * other
+        inside = (far >= 0) & (far <= 1)
+        moved = data.clone()
+        moved.x = torch.where(inside, far, torch.remainder(far, 1.0))
+        moved.strength, moved.partner = float(strength), int(partner.graph_id)
+        made.append(moved)
+    table = pa.table(
+        {
+            "x": [data.x.flatten().tolist() for data in made],
+            "src": [data.edge_index[0].tolist() for data in made],
+            "dst": [data.edge_index[1].tolist() for data in made],
+            "y": [data.y.flatten().tolist() for data in made],
+            "strength": [data.strength for data in made],
+            "partner": [data.partner for data in made],
+        }
+    )
+    pq.write_table(table, folder / "reference.parquet", compression="zstd", compression_level=1)
+    return REFERENCE / (time.process_time() - start)
+
+
+def beside_copying(made: dict) -> dict:
+    """Compare moving, in memory, with copying what comes out and with gathering graphs."""
+    corpus = Corpus(made["prepare"])
+    config = parse_config("generate", {"featx": True, "options": "000", "count": GRAPHS}, "bench")
+    moved = plan_extrapolation(
+        config,
+        {"corpus": made["prepare"], "mask": made["mask"]},
+        with_environment(corpus.info, towards=False),
+        np.zeros(0, dtype=np.uint64),
+        spliced=(),
+        before=0,
+        first_id=0,
+    )
+    blocks = [moved.rows[at : at + BLOCK_GRAPHS] for at in range(0, GRAPHS, BLOCK_GRAPHS)]
+
+    def gather() -> list:
+        return [moved.train.take(rows) for rows in blocks]
+
+    def move() -> list:
+        return [
+            moved.mover.draw(moved.train.take(rows), rng(0, "bench", number), "bench")[0]
+            for number, rows in enumerate(blocks)
+        ]
+
+    arrays = [array for table in move() for array in arrays_of(table)]
+    seconds = {
+        "move": fastest(move),
+        "gather": fastest(gather),
+        "copy": fastest(lambda: [array.copy() for array in arrays]),
+    }
+    return {
+        "seconds": {name: round(value, 5) for name, value in seconds.items()},
+        "mib": round(sum(array.nbytes for array in arrays) / 2**20, 1),
+        "beside_gathering": round(seconds["move"] / seconds["gather"], 2),
+        "beside_copying": round(seconds["move"] / seconds["copy"], 2),
+    }
+
+
+def arrays_of(table) -> list:
+    found = []
+    for columns in (table.graph, table.node, table.edge):
+        for values in columns.values():
+            found += [values.ptr, values.values] if isinstance(values, Ragged) else [values]
+    return found
+
+
+def fastest(work) -> float:
+    """Return the least processor time of a few runs: other programs do not count."""
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def replicas(store: Path, dataset: str) -> dict[str, float]:
+    made = prepare(store, dataset)
+    source = made["prepare"].manifest
+    seconds = generate(store, made, replicas=REPLICAS)
+    return {
+        "replicas": REPLICAS,
+        "seconds": round(seconds, 2),
+        "source_mib": round(source.size / 2**20, 2),
+    }
+
+
+def memory(store: Path) -> dict:
+    peaks = {}
+    for count in (10_000, 1_000_000):
+        command = [sys.executable, __file__, "--peak", str(store), str(count)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        peaks[count] = json.loads(done.stdout)
+    small, large = peaks.values()
+    return {"peaks": peaks, "ratio": round(large["peak_mib"] / small["peak_mib"], 3)}
+
+
+def peak(store: Path, count: int) -> dict[str, float]:
+    made = prepare(store, DATASET, 'domains = ["0..1"]', "num_graphs = 10000")
+    # As many graphs per file as the smaller run has, so that both fill a file.
+    options = {"augmented_only": True, "count": count, "seed": 9, "shard_graphs": 10_240}
+    seconds = generate(store, made, **options)
+    return {"peak_mib": peak_mib(), "graphs_per_s": round(count / seconds)}
+
+
+def check(result: dict) -> None:
+    missed = []
+    if result["ratio"] < BARS["ratio"]:
+        missed.append(f"ratio {result['ratio']} is under {BARS['ratio']}")
+    if result["beside_gathering"] > BARS["beside_gathering"]:
+        missed.append(f"moving takes {result['beside_gathering']} times as long as gathering")
+    if result.get("memory", {}).get("ratio", 1) > BARS["memory"]:
+        missed.append(f"memory grows by {result['memory']['ratio']}")
+    for name, found in result.get("replicas", {}).items():
+        if found["seconds"] > BARS["replica_seconds"]:
+            missed.append(f"{name} takes {found['seconds']} s")
+    if missed:
+        raise SystemExit("; ".join(missed))
+
+
+if __name__ == "__main__":
+    main()
