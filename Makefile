@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check static bench extract-results bridge-results downstream-results benchmark-results featx-results lock golden clean
+.PHONY: help setup demo corpora test check static bench extract-results bridge-results downstream-results benchmark-results featx-results lock golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,30 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 demo: setup ## Build a real OOD corpus in ./artifacts, look at it, read it, learn from it (minutes)
 	@GSX_STORE=$(or $(GSX_STORE),artifacts) $(BIN)/python examples/demo.py
+
+# Batches: `make -j2 corpora DATASETS="motif-size motif-base" GENERATE="--workers 2"`. A dataset has a link
+# to the manifest of its corpus, so make starts nothing while code and options are the same; where they
+# are not, or the corpus is gone, `gsx generate` looks for its key and makes what is missing.
+DATASETS ?= motif-size motif-base
+GENERATE ?=
+STORE    := $(or $(GSX_STORE),artifacts)
+ifneq ($(filter corpora,$(MAKECMDGOALS)),)
+OPTIONS  := $(firstword $(shell printf '%s' '$(GENERATE)' | cksum))
+LINKS    := $(DATASETS:%=$(STORE)/.corpora/%-$(OPTIONS))
+MISSING  := $(shell for link in $(LINKS); do test -e $$link || { rm -f $$link; echo $$link; }; done)
+CODE     := $(shell find cli gsx pipeline stages storage -name '*.py')
+MAKEFLAGS += --check-symlink-times
+endif
+
+corpora: $(LINKS) ## Generate the corpora of DATASETS, only what is missing; -j makes several at once
+	@echo "$(words $(DATASETS)) corpora are in $(STORE)$(if $(MISSING),,; nothing was missing)"
+
+$(STORE)/.corpora/%-$(OPTIONS): $(CODE) | $(VENV)/.ready
+	@mkdir -p $(@D)
+	@$(BIN)/gsx generate $* $(GENERATE) --store $(STORE) --json > $@.json
+	@$(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["path"])' $@.json > $@.path
+	@ln -sfn "$$(realpath "$$(cat $@.path)")/manifest.json" $@ && rm $@.json $@.path
+	@echo "$*: $$(dirname "$$(readlink $@)")"
 
 test: setup static ## Everything CI runs: format, lint, types, import contracts, all tests
 	$(BIN)/python -m pytest -n 2 --durations=8

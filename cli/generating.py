@@ -14,7 +14,6 @@ from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stages import stage_named
 from gsx.stages.extrapolating.build import preflight as movable
 from gsx.stages.prepare import FAMILIES
-from gsx.stages.splicing.inputs import preflight
 from gsx.storage.store import Artifact, Store
 
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
@@ -64,6 +63,8 @@ def generating_plan(
             configs[stage] = _config(stage, options)
     configs["generate"] = wanted
     if "prepare" in artifacts:
+        from gsx.stages.splicing.inputs import preflight  # torch, which nothing else here needs
+
         roles = stage_named("generate").inputs_of(wanted)
         _check(wanted, {role: artifacts[name] for role, name in roles.items() if name in artifacts})
     return make_plan(Recipe("generate", configs)), artifacts

@@ -160,6 +160,8 @@ class DaskCrew:
         self._threads: dict[str, int] = dict(client.nthreads())
         self._looked = 0.0
         self._alone_since: float | None = None
+        self._overflow = ""
+        """What is to be said of the last worker that outgrew its memory."""
 
     @property
     def size(self) -> int:
@@ -238,20 +240,21 @@ class DaskCrew:
             "lost", shard=plan.name, worker=worker.address, out_of_memory=overflow,
             memory_limit=worker.memory_limit,
         )  # fmt: skip
-        if troubles["lost"] < LOSSES and troubles["overflow"] < OVERFLOWS:
-            return None
         limit = dask.utils.format_bytes(worker.memory_limit)
         if overflow:
             text = (
-                f"its worker outgrew its memory limit of {limit}, {troubles['overflow']} times. "
-                "Give more with --memory-limit, or make smaller shards with --shard-graphs."
+                f"its worker outgrew its memory limit of {limit}. Give more with --memory-limit, "
+                "or make smaller shards with --shard-graphs."
             )
+            self._overflow = f"{plan.name} ({plan.about}): {text}"
         else:
             text = (
                 f"{troubles['lost']} workers were lost over it, the last at {worker.address}, "
                 f"which may use {limit}. If that was too little, make smaller shards "
                 "with --shard-graphs."
             )
+        if troubles["lost"] < LOSSES and troubles["overflow"] < OVERFLOWS:
+            return None
         failure = Failure(kind=OUT_OF_MEMORY if overflow else WORKER_LOST, text=text)
         return Result(number=number, failure=failure, worker=worker.address)
 
@@ -269,10 +272,10 @@ class DaskCrew:
         if self._alone_since is None:
             self._alone_since = now
             self._say(f"waiting for workers at {self._address}")
-        if self._outgrown and now - self._alone_since > START:
+        if self._overflow and now - self._alone_since > START:
             raise PartialError(
-                "workers outgrow their memory limit before they can make anything; "
-                f"{left} of {total} shards are left. Give them more with --memory-limit."
+                f"{self._overflow} No other worker could start; {left} of {total} shards are left, "
+                "finished shards are kept."
             )
         if now - self._alone_since > PATIENCE:
             raise PartialError(
