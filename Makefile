@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo corpora test check static bench extract-results bridge-results downstream-results benchmark-results featx-results lock golden clean
+.PHONY: help setup demo corpora test check static bench extract-results bridge-results downstream-results benchmark-results featx-results lock docs golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ lock: ## Write constraints.txt anew from the newest versions that work together
 	.lock/bin/pip install -q $(TORCH) -e '.[dev,bench]'
 	(head -n 1 constraints.txt; .lock/bin/pip freeze --exclude-editable | sed 's/+cpu//') > constraints.new
 	mv constraints.new constraints.txt && rm -rf .lock
+
+docs: setup ## Write docs/cli.md from the commands
+	$(BIN)/python -c "from gsx.cli.reference import reference; print(reference(), end='')" > docs/cli.md
 
 golden: setup ## Rewrite the golden artifacts of the tests; review the diff
 	$(BIN)/python tests/make_golden.py

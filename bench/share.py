@@ -48,6 +48,9 @@ def main() -> None:
             "export": compare(
                 folder, lambda to: export_to(corpus, to), lambda to: copy(corpus, to)
             ),
+            "export, beside copying with hashing": compare(
+                folder, lambda to: export_to(corpus, to), lambda to: copy_hashed(corpus, to)
+            ),
             "pull": compare(
                 folder, lambda to: fetch(corpus, to), lambda to: copy_hashed(corpus, to)
             ),

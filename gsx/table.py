@@ -44,6 +44,29 @@ class GraphTable:
             f"{self.total_edges} edges: {columns})"
         )
 
+    def _repr_html_(self) -> str:
+        """Show columns and the first graphs in a notebook."""
+        from html import escape
+
+        from gsx.drawing import LARGEST, graph_svg
+
+        axes: tuple[Axis, ...] = ("graph", "node", "edge")
+        rows = "".join(
+            f"<tr><td>{axis}</td><td><code>{escape(name)}</code></td><td>{_kind(values)}</td></tr>"
+            for axis in axes
+            for name, values in self.columns(axis).items()
+        )
+        small = np.flatnonzero(self.num_nodes <= LARGEST)[:4].tolist()
+        drawn = "".join(
+            graph_svg(one.dense("edge", "edge_src"), one.dense("edge", "edge_dst"), one.total_nodes)
+            for one in (self.slice(row, row + 1) for row in small)
+        )
+        head = f"{len(self):,} graphs, {self.total_nodes:,} nodes, {self.total_edges:,} edges"
+        return (
+            f"<div><b>GraphTable</b> {head}<div>{drawn}</div><table><thead><tr><th>per</th>"
+            f"<th>column</th><th>values</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+
     @property
     def num_nodes(self) -> Ints:
         """Nodes of each graph, ``[G]``."""
@@ -217,6 +240,13 @@ def concat(tables: Sequence[GraphTable]) -> GraphTable:
         node=_concat([table.node for table in tables]),
         edge=_concat([table.edge for table in tables]),
     )
+
+
+def _kind(values: Values) -> str:
+    """Say what a column holds."""
+    inner = values.values if isinstance(values, Ragged) else values
+    wide = f" x {inner.shape[1]}" if inner.ndim == 2 else ""
+    return f"{'lists of ' if isinstance(values, Ragged) else ''}{inner.dtype}{wide}"
 
 
 def _slice(columns: Mapping[str, Values], start: int, stop: int) -> dict[str, Values]:

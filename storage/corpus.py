@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,6 +65,26 @@ class Corpus(Sequence["Data"]):
         splits = ", ".join(f"{name} {count}" for name, count in counts.items())
         what = "nodes, " if self.nodes else ""
         return f"Corpus({self.info.name} {self.key[:12]}: {what}{splits})"
+
+    def _repr_html_(self) -> str:
+        """Show splits and environments in a notebook."""
+        info, summary = self.info, self.artifact.manifest.summary
+        groups = summary.get("node_groups") or summary.get("groups", ())
+        names = {environment.id: environment.name for environment in info.environments}
+        rows = "".join(
+            f"<tr><td>{escape(group['split'])}</td>"
+            f"<td>{escape(names.get(group['env_id'], 'hidden'))}</td><td>{group['count']:,}</td>"
+            f"<td>{'/'.join(map(str, group['labels']))}</td></tr>"
+            for group in groups
+        )
+        what = "nodes" if self.nodes else "graphs"
+        return (
+            f"<div><b>{escape(info.name)}</b> <code>{self.key[:12]}</code><br>"
+            f"{escape(info.description)}<br>{escape(info.task)} of "
+            f"{escape(', '.join(info.outputs[:8]))}; what shifts is the {escape(info.domain)}"
+            f"<table><thead><tr><th>split</th><th>environment</th><th>{what}</th><th>labels</th>"
+            f"</tr></thead><tbody>{rows}</tbody></table></div>"
+        )
 
     @property
     def key(self) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gsx.columns import ORIGINS
+from gsx.drawing import hop_distances, places
 from gsx.ragged import Ragged
 from gsx.stages.kernels.embedding import embed, nearest, plane_of
-from gsx.stages.kernels.layout import hop_distances, places
 from gsx.stages.report import Sources, report
 from gsx.stages.reporting import truth
 from gsx.stages.reporting.charts import histogram, scatter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import resources
 
@@ -27,14 +28,15 @@ _INDEX = ("graph_id", "env_id", "domain_id", "origin")
 def fill(bundle: Bundle, given: Given) -> None:
     """Write the portable form of a corpus."""
     corpus = given.corpus
-    _shards(bundle, corpus)
-    _splits(bundle, corpus)
+    with ThreadPoolExecutor(1) as beside:
+        tables = beside.submit(_splits, bundle, corpus)
+        _shards(bundle, corpus)
+        origins = tables.result()
     for manifest in given.lineage:
         name = f"{LINEAGE}/{manifest.kind}-{manifest.key[:12]}.json"
         bundle.add(name, encode_manifest(manifest))
     bundle.add(LOADER, resources.files("gsx.storage").joinpath(LOADER).read_bytes())
-    shards = _shard_origins(corpus)
-    bundle.add("README.md", card.text(given, shards).encode())
+    bundle.add("README.md", card.text(given, origins).encode())
     bundle.add("croissant.json", croissant.document(given, bundle.files))
 
 
@@ -61,11 +63,15 @@ _MADE_HERE = {"README.md", "croissant.json", LOADER, "SHA256SUMS"} | {
 """Files of a portable corpus that is exported again; they are made anew."""
 
 
-def _splits(bundle: Bundle, corpus: Corpus) -> None:
-    """Write one plain table per split: which graphs, or which nodes, belong to it."""
+def _splits(bundle: Bundle, corpus: Corpus) -> dict[str, set[str]]:
+    """Write one plain table per split: which graphs, or which nodes, belong to it.
+
+    Returns the origins of the graphs of every Parquet file.
+    """
     if corpus.info.level == "node":
         _node_splits(bundle, corpus)
-        return
+        return {shard.path("parquet"): {"source"} for shard in corpus.shards}
+    origins = {}
     names = [*_INDEX, "label"]
     if any(column.name == "smiles" for column in corpus.info.columns):
         names.append("smiles")
@@ -76,11 +82,14 @@ def _splits(bundle: Bundle, corpus: Corpus) -> None:
         for name in (*_INDEX, "num_nodes", "num_edges", *names[len(_INDEX) :]):
             values = found[name]
             rows[name] = texts_of(values) if isinstance(values, Ragged) else values
-        rows["origin"] = np.array(ORIGINS)[rows["origin"]]
+        codes = np.asarray(found["origin"])
+        origins[shard.path("parquet")] = {ORIGINS[code] for code in np.unique(codes).tolist()}
+        rows["origin"] = np.array(ORIGINS)[codes]
         parts.setdefault(shard.split, []).append(rows)
     for split, rows_of_split in parts.items():
         columns = {name: _joined([part[name] for part in rows_of_split]) for name in rows}
         bundle.write(f"splits/{split}.csv", partial(write_csv, parts=[columns]))
+    return origins
 
 
 def _joined(parts: Sequence[Array | list[str]]) -> Array | list[str]:
@@ -101,12 +110,3 @@ def _node_splits(bundle: Bundle, corpus: Corpus) -> None:
             name.removeprefix("node_"): table.dense("node", name)[rows] for name in names[2:]
         }
         bundle.write(f"splits/{SPLITS[code]}.csv", partial(write_csv, parts=[columns]))
-
-
-def _shard_origins(corpus: Corpus) -> dict[str, set[str]]:
-    """Return the origins of the graphs of every shard, by its path."""
-    found = {}
-    for number, shard in enumerate(corpus.shards):
-        codes = np.unique(np.asarray(corpus.graph_columns(number, ["origin"])["origin"]))
-        found[shard.path("parquet")] = {ORIGINS[code] for code in codes.tolist()}
-    return found

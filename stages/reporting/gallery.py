@@ -8,15 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gsx.columns import ORIGINS, SPLITS, CorpusInfo
+from gsx.drawing import LARGEST, places
 from gsx.ragged import Array, Ints
 from gsx.seeds import rng
 from gsx.stages.kernels.atoms import molecular
-from gsx.stages.kernels.layout import places
 from gsx.stages.reporting.sample import SOURCE, Facts, Sample
 from gsx.table import GraphTable
 
-LARGEST = 150
-"""Nodes of a graph that is drawn; of more an eye makes nothing."""
 SIDE = 240
 PIECES = 6
 """Colors of pieces; further ones begin again."""

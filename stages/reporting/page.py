@@ -9,6 +9,7 @@ from typing import Any
 
 from gsx import __version__
 from gsx.columns import SPLITS
+from gsx.drawing import LARGEST
 from gsx.ragged import Array
 from gsx.stages.reporting import charts, gallery
 from gsx.stages.reporting.markup import document, figure, paragraph, section, table, tile
@@ -315,7 +316,7 @@ def _truth(checks: Sequence[Check]) -> str:
 
 def _gallery(found: Findings) -> str:
     if not found.cards:
-        return paragraph(f"No graph has {gallery.LARGEST} nodes or fewer, so none is drawn.")
+        return paragraph(f"No graph has {LARGEST} nodes or fewer, so none is drawn.")
     chosen = {
         "origin": ("kind", [ORIGIN_WORDS.get(card.origin, card.origin) for card in found.cards]),
         "env": ("environment", [card.env for card in found.cards]),

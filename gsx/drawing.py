@@ -1,13 +1,16 @@
-"""Places for the nodes of one graph, so that distances on paper follow distances in the graph."""
+"""Drawings of graphs: places whose distances on paper follow distances in the graph."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gsx.ragged import Ints
-
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer[Any]]
+LARGEST = 150
+"""Nodes of a graph that is worth drawing; of more an eye makes nothing."""
 ROUNDS = 80
 """Steps of stress majorization; more change nothing an eye could see."""
 
@@ -82,3 +85,20 @@ def _fitted(at: Floats) -> Floats:
     reach = np.ptp(at, axis=0).max()
     middle = (at.max(0) + at.min(0)) / 2
     return np.asarray((at - middle) / (reach or 1.0) + 0.5)
+
+
+def graph_svg(src: Ints, dst: Ints, num_nodes: int, side: int = 150) -> str:
+    """Draw one graph in the color of the text around it."""
+    at = 8 + places(src, dst, num_nodes) * (side - 16)
+    lines = "".join(
+        f"M{at[a, 0]:.0f} {at[a, 1]:.0f}L{at[b, 0]:.0f} {at[b, 1]:.0f}"
+        for a, b in zip(src.tolist(), dst.tolist(), strict=True)
+        if a < b
+    )
+    dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in at)
+    wide = min(max(60 / (num_nodes**0.5 + 4), 3), 9)
+    return (
+        f'<svg viewBox="0 0 {side} {side}" width="{side}" height="{side}" fill="none" '
+        f'stroke="currentColor"><path stroke-opacity="0.45" d="{lines}"/>'
+        f'<path stroke-width="{wide:.1f}" stroke-linecap="round" d="{dots}"/></svg>'
+    )

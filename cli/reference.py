@@ -1,0 +1,52 @@
+"""The reference of the command line as Markdown, made from the commands themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from gsx.cli.main import cli
+
+HEAD = """\
+# Command line
+
+Written by `make docs` from the commands themselves; `gsx COMMAND --help` says the same.
+"""
+
+
+def reference() -> str:
+    """Return one section per command, in the order in which help lists them."""
+    return "\n".join([HEAD, *_sections(cli, "gsx")])
+
+
+def _sections(group: click.Group, name: str) -> Iterator[str]:
+    context = click.Context(group, info_name=name)
+    for word in group.list_commands(context):
+        command = group.get_command(context, word)
+        if isinstance(command, click.Group):
+            yield from _sections(command, f"{name} {word}")
+        elif command is not None:
+            yield from _section(command, f"{name} {word}")
+
+
+def _section(command: click.Command, name: str) -> Iterator[str]:
+    context = click.Context(command, info_name=name)
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    yield f"## {name}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}\n"
+    rows = [
+        parameter.get_help_record(context)
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option)
+    ]
+    yield "| option | meaning |\n|---|---|"
+    yield from (f"| `{_cell(row[0])}` | {_cell(row[1])} |" for row in rows if row is not None)
+    yield ""
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

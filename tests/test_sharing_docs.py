@@ -1,0 +1,83 @@
+"""The tutorial, the notebook and the reference do what they say."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gsx
+from gsx.cli.reference import reference
+from tests.artifacts import motif
+from tests.make_golden import pages
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_reference_of_commands_is_up_to_date():
+    assert (ROOT / "docs" / "cli.md").read_text() == reference(), "run `make docs`"
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_from_first_to_last(tmp_path):
+    shutil.copy(ROOT / "examples" / "molecules.csv", tmp_path)
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.M | re.S)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", "\n".join(blocks)],
+        cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "report.html").read_text().count('<svg class="molecule"') > 10
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_notebook_runs_and_shows_graphs(monkeypatch):
+    import nbformat
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = nbformat.read(ROOT / "examples" / "corpus.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=200, kernel_name="python3").execute()
+    shown = [
+        output["data"].get("text/html", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if "data" in output
+    ]
+    assert any("motif-size" in html for html in shown)
+    assert any(html.count("<svg") == 4 for html in shown)
+
+
+def test_a_corpus_shows_its_splits_and_environments(tmp_path):
+    from gsx.storage.store import Store
+
+    html = gsx.open(motif(Store.at(tmp_path)).place.local)._repr_html_()
+    assert "<td>train</td><td>width 1..11</td>" in html
+    assert "<td>ood_test</td><td>hidden</td><td>3</td>" in html
+    nodes = gsx.open(pages(Store.at(tmp_path)).place.local)._repr_html_()
+    assert "<th>nodes</th>" in nodes
+
+
+def test_a_table_draws_its_first_graphs(motif_table):
+    html = motif_table.slice(0, 9)._repr_html_()
+    assert html.count("<svg") == 4
+    assert "9 graphs" in html
+    assert "<code>provenance.parents</code></td><td>lists of int64" in html
+
+
+def test_names_of_a_corpus_cannot_become_markup_in_a_notebook(tmp_path):
+    import msgspec
+
+    from gsx.storage.store import Store
+
+    corpus = gsx.open(motif(Store.at(tmp_path)).place.local)
+    corpus.info = msgspec.structs.replace(corpus.info, description="<img onerror=x>")
+    assert "<img" not in corpus._repr_html_()
