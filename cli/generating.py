@@ -12,7 +12,6 @@ from gsx.errors import ArtifactError, UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stages import stage_named
-from gsx.stages.extrapolating.build import preflight as movable
 from gsx.stages.prepare import FAMILIES
 from gsx.storage.store import Artifact, Store
 
@@ -63,8 +62,6 @@ def generating_plan(
             configs[stage] = _config(stage, options)
     configs["generate"] = wanted
     if "prepare" in artifacts:
-        from gsx.stages.splicing.inputs import preflight  # torch, which nothing else here needs
-
         roles = stage_named("generate").inputs_of(wanted)
         _check(wanted, {role: artifacts[name] for role, name in roles.items() if name in artifacts})
     return make_plan(Recipe("generate", configs)), artifacts
@@ -72,6 +69,10 @@ def generating_plan(
 
 def _check(config: Any, inputs: Mapping[str, Artifact]) -> None:  # noqa: ANN401
     """Refuse what does not fit together, before anything is trained."""
+    # Both load torch, which nothing else here needs.
+    from gsx.stages.extrapolating.build import preflight as movable
+    from gsx.stages.splicing.inputs import preflight
+
     if config.featx:
         movable(config, inputs)
     if config.enabled:
