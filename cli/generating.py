@@ -27,7 +27,9 @@ PRETRAINED = (
     ("mask", "mask_key", "mask"),
 )
 """Stages that generation may need: their option on the command line, and what they make."""
-FEATX = ("featx_features", "featx_direction", "featx_shape", "featx_scale", "replicas")
+FEATX = (
+    "featx_features", "featx_direction", "featx_shape", "featx_scale", "featx_rounds", "replicas",
+)  # fmt: skip
 """Options that mean something with ``--featx`` alone."""
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 

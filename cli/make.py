@@ -264,6 +264,7 @@ def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 )
 @click.option("--featx-shape", type=float, help="Shape a of λ ~ Gamma(a, b).  [default: 2]")
 @click.option("--featx-scale", type=float, help="Scale b of λ ~ Gamma(a, b).  [default: 0.5]")
+@click.option("--featx-rounds", type=int, help="Times a sample is moved.  [default: 1]")
 @click.option("--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]")
 @click.option("--mask", "mask_key", metavar="KEY", help="Mask of features to use.")
 @click.option("--extractor", metavar="KEY", help="Pieces to use instead of training anew.")

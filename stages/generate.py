@@ -71,6 +71,9 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     featx_shape: float = 2.0
     featx_scale: float = 0.5
     """Of the gamma distribution that says how far away from a partner."""
+    featx_rounds: int = 1
+    """How often a sample is moved, each time away from another partner: one partner leads along a
+    line, several span what they span."""
     replicas: int = 4
     """Of labelled nodes, how many times the graph is repeated with features moved."""
     augmented_only: bool = False
@@ -144,8 +147,9 @@ def _check_featx(config: GenerateConfig) -> None:
     for name in ("featx_shape", "featx_scale"):
         if not 0 < getattr(config, name) < float("inf"):
             raise UsageError(f"{name} must be positive; got {getattr(config, name):g}")
-    if config.replicas < 1:
-        raise UsageError(f"replicas must be at least 1; got {config.replicas}")
+    for name in ("featx_rounds", "replicas"):
+        if getattr(config, name) < 1:
+            raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
 
 
 def needs(config: GenerateConfig) -> frozenset[str]:
@@ -202,6 +206,7 @@ STAGE = Stage(
         "featx_direction": "extrapolate",
         "featx_shape": 2.0,
         "featx_scale": 0.5,
+        "featx_rounds": 1,
         "replicas": 4,
     },
     own_sources=lambda config: FEATX_SOURCES if config.featx else (),

@@ -274,6 +274,7 @@ def test_graphs_without_partners_are_refused(made, tmp_path):
         ({"featx": True, "featx_shape": 0.0}, "featx_shape must be positive; got 0"),
         ({"featx": True, "featx_scale": -1.0}, "featx_scale must be positive; got -1"),
         ({"featx": True, "replicas": 0}, "replicas must be at least 1; got 0"),
+        ({"featx": True, "featx_rounds": 0}, "featx_rounds must be at least 1; got 0"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options, message):
@@ -323,6 +324,7 @@ def movers(draw):
         scale=2.0,
         towards=bool(random.integers(2)),
         seed=0,
+        rounds=int(random.integers(1, 4)),
     )
     label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
     partners = Partners.of(label, env)

@@ -61,6 +61,19 @@ def test_only_chosen_features_of_training_nodes_are_moved(made):
         assert len(values) < 0.9 * table.total_nodes * 12
 
 
+def test_further_rounds_go_on_from_where_the_first_one_led(made):
+    one, two = (
+        Corpus(generate(made, replicas=1, featx_rounds=rounds)).table() for rounds in (1, 2)
+    )
+    info = Corpus(made["prepare"]).info
+    train = one.slice(0, 1).dense("node", "node_split") == 0
+    before, first, second = (dense(t, info) for t in (one.slice(0, 1), one.slice(1, 2),
+                                                      two.slice(1, 2)))  # fmt: skip
+    assert (first[train] != second[train]).any()
+    assert np.array_equal(second[~train], before[~train])
+    assert np.array_equal(second[:, :6], before[:, :6])
+
+
 def test_replicas_keep_labels_and_splits_and_moved_nodes_have_an_environment(made):
     corpus = Corpus(generate(made))
     table = corpus.table()

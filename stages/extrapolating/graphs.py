@@ -91,6 +91,11 @@ class Mover:
         label = drawn_labels(base.dense("graph", "y"), self.info.task, stream)
         env = base.dense("graph", "env_id").astype(np.int64)
         features, strength, chosen = self._move(base, label, env, stream)
+        for _ in range(1, self.rules.rounds):
+            # What was moved is in an environment of its own: any partner of its label will do.
+            moved = base.with_columns(node={"node_feat": features})
+            apart = np.full(len(base), len(self.info.environments), dtype=np.int64)
+            features, strength, chosen = self._move(moved, label, apart, stream)
         table = self._table(base, features, strength, self.graph_id[chosen], name)
         return table, _same_graphs(base, features)
 

@@ -64,18 +64,17 @@ class Replication:
         name = ("generate", ORIGIN, "replica", number)
         stream = rng(self.rules.seed, *name)
         rows = self.moved
-        partner = self.partners.draw(self.label[rows], self.env[rows], stream)
-        strength = self.rules.strengths(len(rows), stream)
-        own = self.features[rows]
-        made = self.rules.move(own, self.features[partner], strength)
+        own = made = self.features[rows]
+        for turn in range(self.rules.rounds):
+            # What was moved is in an environment of its own: any partner of its label will do.
+            env = np.full(len(rows), self.env_id) if turn else self.env[rows]
+            partner = self.partners.draw(self.label[rows], env, stream)
+            strength = self.rules.strengths(len(rows), stream)
+            made = self.rules.move(made, self.features[partner], strength)
         columns = feature_columns(_replaced(self.features, rows, made))
-        env, domain = (
-            _put(self.source.dense("node", column), rows, value)
-            for column, value in (("node_env_id", self.env_id), ("node_domain_id", -1))
-        )
-        plain = self.source.with_columns(
-            node={**columns, "node_env_id": env, "node_domain_id": domain}
-        )
+        new = {"node_env_id": self.env_id, "node_domain_id": -1}
+        columns |= {name: _put(self.source.dense("node", name), rows, new[name]) for name in new}
+        plain = self.source.with_columns(node=columns)
         table = GraphTable(
             node_ptr=plain.node_ptr,
             edge_ptr=np.zeros_like(plain.edge_ptr),

@@ -40,6 +40,8 @@ class MovingRules:
     towards: bool
     """Whether samples go part of the way to their partner instead of away from it."""
     seed: int
+    rounds: int = 1
+    """Times a sample is moved."""
 
     def strengths(self, count: int, stream: np.random.Generator) -> Floats:
         """Draw λ of some pairs; it is negative where samples go towards their partner."""
@@ -82,6 +84,7 @@ def rules_of(
         scale=config.featx_scale,
         towards=config.featx_direction == "interpolate",
         seed=config.seed,
+        rounds=config.featx_rounds,
     )
 
 
