@@ -1,9 +1,9 @@
 """Prepare HIV and colored MNIST with one process and with two: writes results/workers.json.
 
-``GSX_RAW_DATA=DIR python bench/workers.py``. Rounds take turns. Where a machine is shared, seconds
-on the clock say little, so processor time is counted too: the work of one process against that of
-this process plus half of that of two workers, which is what a machine with nothing else to do takes
-if no work of this process is done beside that of the workers.
+``GSX_RAW_DATA=DIR python bench/workers.py [ROUNDS]``. Rounds take turns. Where a machine is shared,
+seconds on the clock say little, so processor time is counted too: the work of one process against
+that of this process plus half of that of two workers, which is what a machine with nothing else to
+do takes if no work of this process is done beside that of the workers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import gzip
 import json
 import os
 import resource
+import sys
 import tempfile
 import time
 from itertools import islice
@@ -23,8 +24,8 @@ from gsx.stages.datasets.workers import VARIABLE
 
 COMMAND = "GSX_RAW_DATA=DIR python bench/workers.py"
 RESULT = Path(__file__).parent / "results" / "workers.json"
-ROUNDS = 2
-MOLECULES, DIGITS = 8_192, 2_000
+ROUNDS = 3
+MOLECULES, DIGITS = 16_384, 2_000
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
             table.write_text("".join(islice(stream, MOLECULES + 1)))
         work = {"hiv-scaffold": lambda: molecules(table), "cmnist-color": lambda: digits(raw)}
         runs = {name: {1: [], 2: []} for name in work}
-        for _ in range(ROUNDS):
+        for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS):
             for name, do in work.items():
                 for workers, measured in runs[name].items():
                     measured.append(clocked(do, workers))

@@ -30,7 +30,7 @@ from gsx.table import GraphTable, concat
 
 NAME = "cmnist-color"
 IMAGES = 70_000
-_BLOCK = 500
+_BLOCK = 100
 """Images that one process works on at a time."""
 _PARTS = ("train", "t10k")
 _RAW = tuple(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from rdkit import Chem, rdBase
-from rdkit.Chem import Descriptors, rdMolDescriptors
+from rdkit.Chem import rdMolDescriptors
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
 from gsx.errors import MoleculeError
@@ -134,6 +134,8 @@ def _scaffold(molecule: Chem.Mol) -> str:
 
 
 def _weight(molecule: Chem.Mol) -> float:
+    from rdkit.Chem import Descriptors  # slow to import, and processes that read have no use for it
+
     return float(Descriptors.MolWt(molecule))  # type: ignore[attr-defined]
 
 
