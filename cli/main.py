@@ -53,7 +53,7 @@ for _command in (
 
 def main() -> None:
     """Run the command line; expected failures end in one clear message and their exit code."""
-    if os.environ.get("RANK", "0") != "0":  # a helper of torch's launcher: the first one speaks
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ["RANK"] != "0":  # the first one speaks
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
         code = cli(standalone_mode=False)

@@ -11,6 +11,7 @@ import msgspec
 from gsx.errors import StageError
 from gsx.pipeline.plan import Step, identity_of
 from gsx.pipeline.shards import Hire, Job, fill
+from gsx.pipeline.team import follow, joined, lead, team_size
 from gsx.stages.shards import Workshop
 from gsx.stages.stage import Progress, silent
 from gsx.storage.draft import Draft
@@ -39,14 +40,19 @@ def run_plan(
     for steps that are made shard by shard; without it they are made in this process.
     """
     done = dict(given or {})
-    for step in plan:
-        missing = [name for name in step.inputs.values() if name not in done]
-        if missing:
-            raise StageError(f"{step.name} needs the artifact of {missing[0]}, which has not run")
-        inputs = {role: done[name] for role, name in step.inputs.items()}
-        built = run_step(step, inputs, store, force=force, watch=watch, say=say, hire=hire)
-        done[step.name] = built.artifact
-        yield step, built
+    with joined() if team_size() > 1 else nullcontext() as rank:
+        for step in plan:
+            missing = [name for name in step.inputs.values() if name not in done]
+            if missing:
+                raise StageError(
+                    f"{step.name} needs the artifact of {missing[0]}, which has not run"
+                )
+            inputs = {role: done[name] for role, name in step.inputs.items()}
+            built = run_step(
+                step, inputs, store, force=force, watch=watch, say=say, hire=hire, rank=rank
+            )
+            done[step.name] = built.artifact
+            yield step, built
 
 
 def run_step(
@@ -58,8 +64,9 @@ def run_step(
     watch: Watch,
     say: Callable[[str], None],
     hire: Hire | None = None,
+    rank: int | None = None,
 ) -> Built:
-    """Run one step, or find what it made before."""
+    """Run one step, or find what it made before; ``rank`` numbers processes that train together."""
     identity = identity_of(step, inputs)
     log = RunLog(draft_folder(store).parent / ".runs", identity.key)
 
@@ -72,8 +79,16 @@ def run_step(
             raise TypeError(f"{step.name} has neither `run` nor `workshop`")
         return step.stage.run(step.config, inputs, draft, progress)
 
+    def making(produce: Callable[[Draft], Outcome]) -> Built:
+        return build(store, identity, produce, force=force, on_wait=say)
+
     with watch(step.name) as progress:
-        built = build(store, identity, produce, force=force, on_wait=say)
+        if rank is None:
+            built = making(produce)
+        elif rank == 0:
+            built = lead(making, produce)
+        else:
+            return follow(step, identity, inputs, store)
     if built.note:
         say(built.note)
     for warning in built.artifact.manifest.warnings:

@@ -27,6 +27,7 @@ from gsx.stages.bridges.model import BridgeModel
 from gsx.stages.kernels.subgraphs import Floats
 from gsx.stages.nets.descent import epoch_batches, torch_stream
 from gsx.stages.nets.gin import adjacency
+from gsx.stages.nets.team import average, settle, share
 from gsx.table import GraphTable, concat
 
 BATCH_PAIRS = 200_000
@@ -70,7 +71,7 @@ def fit(
             net.train()
         losses = []
         for rows in epoch_batches(len(cut), size, options.seed, "bridge", "order", epoch):
-            batch = cut.take(rows)
+            batch = cut.take(share(rows))
             parts = losses_of(model, batch, cross_pairs(batch, stream), noise)
             total = (
                 parts["bridge"]
@@ -80,6 +81,7 @@ def fit(
             )
             optimizer.zero_grad()
             total.backward()  # type: ignore[no-untyped-call]
+            average(parameters)
             optimizer.step()
             if schedule.last_epoch < steps:
                 schedule.step()
@@ -90,6 +92,7 @@ def fit(
         history.append({"epoch": epoch, "cuts": len(cut), **means})
         progress(epoch + 1)
     for net in model.nets().values():
+        settle(net)
         net.eval()
     return history
 
@@ -106,10 +109,12 @@ def _fit_nodes(
     wanted = nearest_rows(wedge.middle, model.shape.bridge_nodes)
     losses = []
     for rows in epoch_batches(len(wedge.graphs), 256, seed, "bridge", "wedge-order", epoch):
-        logits = node_logits(model, wedge, rows)
-        loss = functional.cross_entropy(logits, torch.from_numpy(wanted[rows]).to(model.device))
+        mine = share(rows)
+        logits = node_logits(model, wedge, mine)
+        loss = functional.cross_entropy(logits, torch.from_numpy(wanted[mine]).to(model.device))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        average(parameter for group in optimizer.param_groups for parameter in group["params"])
         optimizer.step()
         losses.append(loss.item())
     return float(np.mean(losses)) if losses else 0.0

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from gsx.ragged import Ints
 from gsx.seeds import rng, stream_key
 from gsx.stages.kernels.subgraphs import Floats
+from gsx.stages.nets.team import average, settle, share
 
 History = list[dict[str, Any]]
 SMALLEST_BATCH = 16
@@ -55,14 +56,16 @@ def descend(
         name = ("extract", descent.name, epoch)
         losses = []
         for batch in epoch_batches(rows, size, seed, *name, share=descent.share):
-            value = loss(batch)
+            value = loss(share(batch))
             optimizer.zero_grad()
             value.backward()  # type: ignore[no-untyped-call]
+            average(net.parameters())
             optimizer.step()
             schedule.step()
             losses.append(float(value.detach()))
         history.append({"net": descent.name, "epoch": epoch, "loss": float(np.mean(losses))})
         progress(epoch + 1)
+    settle(net)
     net.eval()
     return history
 
