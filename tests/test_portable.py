@@ -287,6 +287,36 @@ def test_a_tampered_shard_is_not_exported(home, made, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["given"]
 
 
+def test_a_shard_that_changes_while_it_is_copied_is_found_out(made, tmp_path, monkeypatch):
+    import shutil
+
+    from gsx.storage import bundle
+
+    given = shutil.copytree(made.place.local, tmp_path / "given")
+    artifact = Artifact.open(Place.at(given))
+    copyfile = shutil.copyfile
+
+    def meddled(source, target):
+        shard = given / "data/ood_test-00000-of-00001.parquet"
+        shard.chmod(0o644)
+        shard.touch()
+        return copyfile(source, target)
+
+    monkeypatch.setattr(bundle.shutil, "copyfile", meddled)
+    with pytest.raises(ArtifactError, match="names files that changed while copied"):
+        export(Corpus(artifact), [made.manifest], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given"]
+
+
+def test_what_nobody_verified_here_is_hashed_on_the_way(made, tmp_path, monkeypatch):
+    from gsx.storage import bundle
+
+    monkeypatch.setattr(bundle, "is_trusted", lambda *_: False)
+    monkeypatch.setattr(bundle.shutil, "copyfile", None)
+    export(Corpus(made), [made.manifest], tmp_path / "out")
+    assert run("verify", tmp_path / "out").code == 0
+
+
 def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
     import errno
 
