@@ -54,8 +54,8 @@ GROWN = {
 }
 """Our extension: surroundings that grow beyond training sizes, or within them from fragments."""
 LONG = {
-    "motif-size": {18_000: "160", 36_000: "80", 72_000: "40"},
-    "motif-base": {18_000: "40", 36_000: "20", 54_000: "13"},
+    "motif-size": {18_000: "160", 72_000: "40"},
+    "motif-base": {18_000: "40", 36_000: "20"},
 }
 """Epochs that make as many steps as those of the extension, by training graphs."""
 BATCH = {"motif-size": ("--batch-size", "256"), "motif-base": ()}
@@ -84,8 +84,6 @@ def methods(dataset: str) -> dict[str, Method]:
         "g-splice-2": Method(paper("010")),
         "g-splice-3": Method(paper("001")),
         "g-splice-123": Method(paper("111")),
-        "g-splice-long": Method(paper(best), long(36_000 if size else 54_000)),
-        "g-splice-x+r": Method(grown, (*vrex, *long(72_000 if size else 36_000))),
     }
 
 
