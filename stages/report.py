@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gsx.errors import StageError
 from gsx.stages.reporting import gallery, models, page, reach, truth
+from gsx.stages.reporting.findings import Findings
 from gsx.stages.reporting.sample import choose, read_facts, read_sample, with_parents
 from gsx.stages.stage import Progress, silent
 from gsx.storage.corpus import Corpus
@@ -39,7 +40,7 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
     facts = read_facts(corpus)
     sample = read_sample(corpus, with_parents(facts, choose(facts, seed)), progress)
     points, near = reach.surroundings(facts, sample)
-    found = page.Findings(
+    found = Findings(
         corpus=corpus,
         lineage=sources.lineage,
         facts=facts,

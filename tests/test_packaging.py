@@ -43,6 +43,7 @@ def test_the_wheel_holds_every_module_and_installs_one_name(wheel):
     } | {f"gsx/{path.name}" for path in (ROOT / "gsx").glob("*.py")}
     assert modules <= names
     assert "gsx/py.typed" in names
+    assert {f"gsx/stages/reporting/page.{end}" for end in ("css", "js")} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"gsx"}
 
 

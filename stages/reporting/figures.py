@@ -1,0 +1,184 @@
+"""The sections of the page that are pictures: how far a corpus reaches, what it looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from gsx.drawing import LARGEST
+from gsx.stages.reporting import charts, gallery
+from gsx.stages.reporting.findings import ORIGIN_WORDS, Findings
+from gsx.stages.reporting.markup import figure, paragraph, table
+from gsx.stages.reporting.sample import GROUPS
+
+
+def reach_section(found: Findings) -> str:
+    """Return charts and tables of sizes, degrees, features and surroundings."""
+    facts = found.facts
+    groups = {name: GROUPS[name] for name in facts.groups}
+    size = {name: facts.nodes[rows] for name, rows in facts.groups.items()}
+    degree = {
+        name: facts.edges[rows] / facts.nodes[rows].clip(1) for name, rows in facts.groups.items()
+    }
+    rows = [
+        (
+            GROUPS[row["group"]],
+            row["graphs"],
+            row["min"],
+            row["median"],
+            row["max"],
+            f"{row['below']:.1%}",
+            f"{row['above']:.1%}",
+            f"{row['degree']:.2f}",
+        )
+        for row in found.sizes
+    ]
+    headers = ("group", "graphs", "fewest nodes", "median", "most", "smaller than training",
+               "larger than training", "mean degree")  # fmt: skip
+    figures = [
+        figure(charts.histogram(size, "nodes per graph"), _size_words(found), title="Size"),
+        figure(
+            charts.histogram(degree, "edges per node, both directions"),
+            "Share of the graphs of each group.",
+            title="Degree",
+        ),
+    ]
+    if found.feature_means:
+        figures.append(
+            figure(
+                charts.histogram(found.feature_means, "mean of node features"),
+                "Of sampled graphs.",
+                title="Features",
+            )
+        )
+    figures += [*_feature_bars(found), *_scaffold_bars(found)]
+    plane = charts.scatter(found.points, "graphs in the plane of most variance")
+    figures.append(figure(plane, _PLANE, title="Surroundings of nodes", wide=True))
+    return (
+        charts.legend(groups)
+        + f'<div class="grid">{"".join(figures)}</div>'
+        + _near(found.near)
+        + table(headers, rows, "Sizes and degrees of every group")
+    )
+
+
+def _size_words(found: Findings) -> str:
+    rows = {row["group"]: row for row in found.sizes}
+    test, more = rows.get("ood_test"), rows.get("augmented")
+    words = "Share of the graphs of each group."
+    if test and test["below"] + test["above"] > 0:
+        words += f" {test['below'] + test['above']:.0%} of OOD test graphs are out of range"
+        words += " of training" + (
+            f", and {more['below'] + more['above']:.0%} of synthetic ones." if more else "."
+        )
+    return words
+
+
+_PLANE = (
+    "Every point is a graph: which surroundings its nodes have (Weisfeiler-Lehman colors of two "
+    "steps, or means of features) and how large it is, flattened to two directions; points far out "
+    "are cut off. No network was trained for this."
+)
+
+
+def _near(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how near held-out graphs are to what is trained on, in the space of the plane."""
+    if not rows:
+        return ""
+    synthetic = ["nearest synthetic graph"] if "to_augmented" in rows[0] else []
+    headers = ["median distance in that space, from", "nearest source graph", *synthetic]
+    body = [
+        (GROUPS[row["group"]], f"{row['to_source']:.2f}",
+         *([f"{row['to_augmented']:.2f}"] if synthetic else []))
+        for row in rows
+    ]  # fmt: skip
+    return table(headers, body, "Distance of held-out graphs to training graphs")
+
+
+def _feature_bars(found: Findings) -> Iterator[str]:
+    if not found.features:
+        return
+    groups = [name for name in ("augmented", "ood_test") if name in found.facts.groups]
+    rows = [
+        (group, row["name"].replace("_", " "), row["far"][group], f"{row['far'][group]:.0%}")
+        for row in found.features
+        for group in groups
+    ]
+    words = (
+        "Total variation between the nodes of source training and those of "
+        + " and of ".join(GROUPS[name] for name in groups)
+        + ", per feature; 0 % means the same mix of values."
+    )
+    yield figure(charts.bars(rows), words, title="Shift of node features")
+
+
+def _scaffold_bars(found: Findings) -> Iterator[str]:
+    if not found.scaffolds:
+        return
+    rows = [
+        (row["group"], GROUPS[row["group"]], row["unseen"], f"{row['unseen']:.0%}")
+        for row in found.scaffolds
+    ]
+    known = found.scaffolds[0]["known_from"]
+    words = f"Molecules whose scaffold none of {known:,} source training molecules has; of samples."
+    yield figure(charts.bars(rows), words, title="New scaffolds")
+
+
+def gallery_section(found: Findings) -> str:
+    """Return pictures of graphs, and what chooses among them."""
+    if not found.cards:
+        return paragraph(f"No graph has {LARGEST} nodes or fewer, so none is drawn.")
+    chosen = {
+        "origin": ("kind", [ORIGIN_WORDS.get(card.origin, card.origin) for card in found.cards]),
+        "env": ("environment", [card.env for card in found.cards]),
+        "label": ("label", [card.label for card in found.cards]),
+        "split": ("split", [card.split for card in found.cards]),
+    }
+    selects = "".join(
+        f'<label>{text}<select name="{name}"><option value="">all</option>'
+        + "".join(f"<option>{escape(value)}</option>" for value in sorted(set(values)))
+        + "</select></label>"
+        for name, (text, values) in chosen.items()
+        if len(set(values)) > 1
+    )
+    filters = (
+        f'<form class="filters" aria-label="Filter pictures">{selects}'
+        '<button type="reset">show all</button>'
+        f'<span id="shown" class="soft" role="status">{len(found.cards)} pictures</span></form>'
+    )
+    pictures = "".join(_card(card) for card in found.cards)
+    key = "".join(
+        f'<li><svg viewBox="0 0 26 12" aria-hidden="true">{_swatch(name)}</svg>{escape(text)}</li>'
+        for name, text in gallery.legend(found.cards).items()
+    )
+    return f'<ul class="legend">{key}</ul>{filters}<div class="gallery">{pictures}</div>'
+
+
+def _swatch(name: str) -> str:
+    if name == "bridge":
+        return '<path class="bridge" d="M1 6h24"/>'
+    if name == "truth":
+        dot = '<path class="node r-n" stroke-width="6" d="M13 6h0"/>'
+        return f'<path class="truth" stroke-width="11" d="M13 6h0"/>{dot}'
+    if name == "r-w0":
+        return "".join(
+            f'<path class="node r-w{n}" stroke-width="8" d="M{5 + 8 * n} 6h0"/>' for n in range(3)
+        )
+    return f'<path class="node {name}" stroke-width="9" d="M13 6h0"/>'
+
+
+def _card(card: gallery.Card) -> str:
+    kind = ORIGIN_WORDS.get(card.origin, card.origin)
+    shown = ", ".join(str(number) for number in card.parents[:4])
+    more = " …" if len(card.parents) > 4 else ""
+    parents = f"<br>from graphs {shown}{more}" if card.parents else ""
+    data = {"origin": kind, "env": card.env, "label": card.label, "split": card.split}
+    tags = "".join(f' data-{name}="{escape(value)}"' for name, value in data.items())
+    label = f"Graph {card.graph_id}, {kind}, {card.nodes} nodes, label {card.label}"
+    return (
+        f'<figure{tags}><div role="img" aria-label="{escape(label)}">{card.svg}</div>'
+        f"<figcaption><b>{escape(card.label)}</b>{escape(kind)}<br>"
+        f'<span class="tag">{escape(card.split)}</span> {escape(card.env)}<br>'
+        f"#{card.graph_id} · {card.nodes} nodes{parents}</figcaption></figure>"
+    )

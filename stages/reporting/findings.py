@@ -1,0 +1,41 @@
+"""All that the page of a corpus shows, found before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gsx.ragged import Array
+from gsx.stages.reporting import gallery
+from gsx.stages.reporting.models import Trained
+from gsx.stages.reporting.sample import Facts
+from gsx.stages.reporting.truth import Check
+from gsx.storage.corpus import Corpus
+from gsx.storage.manifest import Manifest
+
+ORIGIN_WORDS = {
+    "source": "source graph",
+    "g_inv": "causal piece alone",
+    "g_inv_env": "causal piece in other surroundings",
+    "g_whole": "whole graphs joined",
+    "featx": "features extrapolated",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Findings:
+    """All that the page shows of a corpus of graphs."""
+
+    corpus: Corpus
+    lineage: tuple[Manifest, ...]
+    facts: Facts
+    sizes: Sequence[Mapping[str, Any]]
+    points: Mapping[str, Array]
+    near: Sequence[Mapping[str, Any]]
+    features: Sequence[Mapping[str, Any]]
+    feature_means: Mapping[str, Array]
+    scaffolds: Sequence[Mapping[str, Any]]
+    checks: tuple[Check, ...]
+    cards: Sequence[gallery.Card]
+    models: Sequence[Trained]
