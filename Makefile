@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo corpora test check static bench extract-results bridge-results downstream-results benchmark-results featx-results lock docs golden clean
+.PHONY: help setup demo corpora test check stress static bench extract-results bridge-results downstream-results benchmark-results featx-results lock docs golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +53,10 @@ test: setup static ## Everything CI runs: format, lint, types, import contracts,
 	$(BIN)/python -m pytest -n 2 --durations=8
 
 check: setup static ## The same without the slow tests
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not stress"
+
+stress: setup ## Kill workers, schedulers and clients dozens of times (a quarter of an hour)
+	$(BIN)/python -m pytest -m stress
 
 static:
 	$(BIN)/ruff format --check .

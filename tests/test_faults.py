@@ -253,7 +253,7 @@ class Storm:
         return process.communicate(timeout=600)
 
 
-@pytest.mark.slow
+@pytest.mark.stress
 @pytest.mark.timeout(1200)
 def test_dozens_of_kills_of_anyone_lose_nothing(source, tmp_path):
     storm = Storm(source, tmp_path)

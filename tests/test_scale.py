@@ -104,7 +104,7 @@ def test_two_workers_make_the_same_bytes(source, plain):
     assert events[-1]["state"] == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.stress
 @pytest.mark.parametrize("workers", [1, 4])
 def test_any_number_of_workers_makes_the_same_bytes(source, plain, workers):
     store, keys = source

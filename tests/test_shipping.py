@@ -85,7 +85,7 @@ def test_workers_killed_while_they_upload_lose_nothing_and_tell_nothing(
     assert not any(word.encode() in text for text in texts for word in (ACCESS, SECRET))
 
 
-@pytest.mark.slow
+@pytest.mark.stress
 def test_two_clients_with_workers_share_the_work_and_one_publishes(source, s3, tmp_path):  # noqa: F811
     keys = sent(source, s3)
     running = [
