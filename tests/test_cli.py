@@ -9,8 +9,8 @@ import time
 import pytest
 
 COMMANDS = ("prepare", "pretrain", "generate", "train", "evaluate", "table", "tune", "describe",
-            "export", "run", "datasets", "ls", "show", "lineage", "diff", "verify",
-            "gc")  # fmt: skip
+            "export", "report", "run", "datasets", "ls", "show", "lineage", "diff", "push", "pull",
+            "keygen", "sign", "verify", "gc")  # fmt: skip
 
 
 def gsx(*words, cwd=None, env=None):
