@@ -11,6 +11,7 @@ import click
 from gsx import __version__
 from gsx.cli import care, compare, doctor, exchange, learn, look, make, share
 from gsx.cli import fetch as fetching
+from gsx.cli import pretrain as pretraining
 from gsx.cli import tune as tuning
 from gsx.cli.output import plain_lines
 from gsx.errors import GsxError
@@ -26,7 +27,7 @@ for _command in (
     fetching.fetch,
     make.prepare,
     make.describe,
-    make.pretrain,
+    pretraining.pretrain,
     make.generate,
     learn.train,
     compare.evaluate,

@@ -17,21 +17,21 @@ Written by `make docs` from the commands themselves; `gsx COMMAND --help` says t
 
 def reference() -> str:
     """Return one section per command, in the order in which help lists them."""
-    return "\n".join([HEAD, *_sections(cli, "gsx")])
+    context = click.Context(cli, info_name="gsx", **cli.context_settings)
+    return "\n".join([HEAD, *_sections(cli, context)])
 
 
-def _sections(group: click.Group, name: str) -> Iterator[str]:
-    context = click.Context(group, info_name=name)
+def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
     for word in group.list_commands(context):
         command = group.get_command(context, word)
         if isinstance(command, click.Group):
-            yield from _sections(command, f"{name} {word}")
+            yield from _sections(command, click.Context(command, parent=context, info_name=word))
         elif command is not None:
-            yield from _section(command, f"{name} {word}")
+            yield from _section(command, click.Context(command, parent=context, info_name=word))
 
 
-def _section(command: click.Command, name: str) -> Iterator[str]:
-    context = click.Context(command, info_name=name)
+def _section(command: click.Command, context: click.Context) -> Iterator[str]:
+    name = context.command_path
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     yield f"## {name}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}\n"
     rows = [

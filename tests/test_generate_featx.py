@@ -412,8 +412,8 @@ def test_every_graph_has_its_turn():
     assert len(set(rows[6:])) == 2
 
 
-@pytest.mark.parametrize(("options", "count", "shards"), [("000", 2500, 3), ("001", 90, 7)])
-def test_the_order_in_which_shards_end_changes_no_byte(made, tmp_path, options, count, shards):
+@pytest.mark.parametrize(("options", "count"), [("000", 2500), ("001", 90)])
+def test_the_order_in_which_shards_end_changes_no_byte(made, tmp_path, options, count):
     """A spliced shard and what FeatX makes of it are one piece of work; source graphs another."""
     from tests.test_scale import OddCrew, generate_by
 
@@ -423,8 +423,8 @@ def test_the_order_in_which_shards_end_changes_no_byte(made, tmp_path, options, 
 
     @contextlib.contextmanager
     def hire(job, draft, log):
-        yield OddCrew(job, [3, 2, 1, 0, 2], tmp_path)
+        yield OddCrew(job, [*reversed(range(200)), 2], tmp_path)
 
     again = generate_by(made["folder"], given, {"featx": True, **chosen}, hire, force=True)
     assert again.manifest.files == plain.manifest.files
-    assert sum("hashes/" in name for name in again.manifest.files) == shards
+    assert sum("hashes/" in name for name in again.manifest.files) > 3

@@ -113,7 +113,7 @@ def test_a_push_that_was_stopped_goes_on_and_is_invisible_until_then(theirs, s3,
 
     made = motif(theirs)
     there = Store.at(s3)
-    create, done = remote._create, []
+    create, done = remote.put_new, []
 
     def stopped(target, path, source):
         if len(done) == 3:
@@ -121,11 +121,11 @@ def test_a_push_that_was_stopped_goes_on_and_is_invisible_until_then(theirs, s3,
         done.append(path)
         return create(target, path, source)
 
-    monkeypatch.setattr(remote, "_create", stopped)
+    monkeypatch.setattr(remote, "put_new", stopped)
     with pytest.raises(KeyboardInterrupt):
         push(made, there)
     nothing_visible(there)
-    monkeypatch.setattr(remote, "_create", create)
+    monkeypatch.setattr(remote, "put_new", create)
     found, before = push(made, there)
     assert before is False
     assert audit(found.place, store=there).problems == ()
