@@ -31,8 +31,9 @@ def test_an_option_like_no_other_lists_the_known_ones():
     assert text == (
         "motif.toml [prepare]: unknown option `xyzzy`. "
         "Known: `dataset`, `direction`, `domain`, `edges`, `environments`, `feature_columns`, "
-        "`features`, `file`, `formats`, `id_column`, `metric`, `name`, `num_graphs`, `protocol`, `ratios`, `raw`, `rule`, `seed`, "
-        "`shard_graphs`, `smiles_column`, `split_column`, `strict`, `targets`, `task`."
+        "`features`, `file`, `formats`, `id_column`, `metric`, `name`, `num_graphs`, "
+        "`protocol`, `ratios`, `raw`, `rule`, `seed`, `shard_graphs`, `smiles_column`, "
+        "`split_column`, `strict`, `targets`, `task`."
     )
 
 
