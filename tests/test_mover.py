@@ -1,0 +1,114 @@
+"""Properties of moved features: domains, the order of nodes, the span of two environments."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsx.seeds import rng
+from gsx.stages.extrapolating.graphs import Mover, drawn_labels
+from gsx.stages.extrapolating.plan import base_rows
+from gsx.stages.extrapolating.rules import MovingRules
+from gsx.stages.kernels.featx import Domains, Partners, infer_domains
+from tests.planted import planted_graphs
+
+
+@st.composite
+def movers(draw):
+    """Draw graphs of any size and a mover of their features."""
+    random = rng(draw(st.integers(0, 999)), "movers")
+    table, info = planted_graphs(draw(st.integers(8, 30)), draw(st.integers(0, 50)))
+    features = table.dense("node", "node_feat")
+    rules = MovingRules(
+        chosen=random.random(12) < 0.5,
+        domains=infer_domains(features),
+        shape=float(random.choice([2, 9])),
+        scale=2.0,
+        towards=bool(random.integers(2)),
+        seed=0,
+        rounds=int(random.integers(1, 4)),
+    )
+    label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
+    partners = Partners.of(label, env)
+    table = table.filter(partners.count(label, env) > 0)
+    return table, Mover(
+        rules=rules,
+        info=info,
+        features=features,
+        node_ptr=np.arange(len(features) // 3 + 1) * 3,
+        graph_id=np.arange(len(features) // 3),
+        partners=partners,
+        forbidden=np.zeros(0, dtype=np.uint64),
+    )
+
+
+@settings(max_examples=25)
+@given(movers())
+def test_moved_features_lie_in_their_domains(drawn):
+    table, mover = drawn
+    if not len(table):
+        return
+    found = mover.block(table, "block").table.dense("node", "node_feat").astype(np.float64)
+    domains = mover.rules.domains
+    assert Domains(domains.low - 1e-5, domains.high + 1e-5, domains.step).contain(found).all()
+    kept = ~mover.rules.chosen
+    assert np.array_equal(found[:, kept], table.dense("node", "node_feat")[:, kept])
+
+
+@settings(max_examples=25)
+@given(movers(), st.integers(0, 99))
+def test_the_order_of_nodes_does_not_matter(drawn, seed):
+    table, mover = drawn
+    if not len(table):
+        return
+    order = np.concatenate(
+        [3 * graph + rng(seed, graph).permutation(3) for graph in range(len(table))]
+    )
+    mixed = table.with_columns(node={"node_feat": table.dense("node", "node_feat")[order]})
+    one, other = (mover.block(each, "block").table for each in (table, mixed))
+    assert np.array_equal(one.dense("node", "node_feat")[order], other.dense("node", "node_feat"))
+
+
+def test_soft_labels_lend_their_classes_by_weight():
+    y = np.array([[1, 0, 0], [0, 0.25, 0.75], [np.nan] * 3], dtype=np.float32)
+    drawn = np.array([drawn_labels(y, "classification", rng(n, "labels")) for n in range(400)])
+    assert (drawn[:, 0] == 0).all()
+    assert set(drawn[:, 1]) == {1, 2}
+    assert (drawn[:, 1] == 2).mean() == pytest.approx(0.75, abs=0.06)
+    assert (drawn[:, 2] == -1).all()
+    binary = drawn_labels(np.array([[0.0], [1.0]]), "binary", rng(0, "labels"))
+    assert binary.tolist() == [0, 1]
+
+
+def test_extrapolation_spans_what_two_environments_do():
+    """The theorem: from samples that span the plane, moved ones reach every part of its domain.
+
+    Samples that go towards each other stay in the triangle between the first three.
+    """
+    own = np.array([[1.0, 0.0], [0.0, 1.0], [0.1, 0.2]])
+    domains = Domains(np.zeros(2), np.ones(2), np.zeros(2))
+    rules = MovingRules(np.ones(2, dtype=bool), domains, 2.0, 0.5, towards=False, seed=0)
+    closer = MovingRules(np.ones(2, dtype=bool), domains, 2.0, 0.5, towards=True, seed=0)
+    points = {}
+    for name, each in (("away", rules), ("towards", closer)):
+        samples, partner = own, own[::-1]
+        for turn in range(6):
+            stream = rng(turn, "span")
+            strength = each.strengths(len(samples), stream)
+            more = each.move(samples, partner, strength)
+            samples = np.concatenate([samples, more])
+            partner = samples[stream.permutation(len(samples))]
+        points[name] = samples
+    cells = {
+        name: len({(int(x * 3.999), int(y * 3.999)) for x, y in found})
+        for name, found in points.items()
+    }
+    assert cells["away"] == 16
+    assert cells["towards"] <= 10
+    assert (points["towards"].sum(axis=1) <= 1 + 1e-9).all()
+
+
+def test_every_graph_has_its_turn():
+    rows = base_rows(np.array([3, 5, 9]), 8, 0)
+    assert rows[:6].tolist() == [3, 5, 9, 3, 5, 9]
+    assert len(set(rows[6:])) == 2
