@@ -27,12 +27,6 @@ class Given:
     """What becomes of soft labels where a layout knows hard ones only."""
 
     @property
-    def origin(self) -> Manifest:
-        """The manifest that says how the corpus was made: that of the export it is, or its own."""
-        first, *others = self.lineage
-        return others[0] if first.stage == "export" and others else first
-
-    @property
     def augmented(self) -> int:
         """How many graphs were made from others."""
         rows = self.corpus.environments
