@@ -7,18 +7,14 @@ Corpora and models are found again in the store by their keys. ``--methods a,b``
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from measured import gsx
 from oracle import true_pieces
-
-FOLDER = Path(__file__).parent
-SEEDS = (0, 1, 2)
+from runs import FOLDER, missing
 
 
 @dataclass(frozen=True)
@@ -89,24 +85,8 @@ def methods(dataset: str) -> dict[str, Method]:
 
 def main(datasets: list[str], methods: Methods) -> None:
     """Run every method on every dataset with every seed."""
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("datasets", nargs="*", default=datasets)
-    parser.add_argument("--methods", default="")
-    parser.add_argument("--part", default="0/1")
-    given = parser.parse_args()
-    part, parts = map(int, given.part.split("/"))
-    wanted = set(filter(None, given.methods.split(",")))
-    runs = [
-        (dataset, name, seed)
-        for place in range(len(methods(datasets[0])))
-        for seed in SEEDS
-        for dataset in given.datasets
-        for name in [list(methods(dataset))[place]]
-        if not wanted or name in wanted
-    ]
-    for dataset, name, seed in runs[part::parts]:
-        if not (FOLDER / dataset / f"{name}-{seed}.json").exists():
-            run(dataset, name, methods(dataset)[name], seed)
+    for dataset, name, seed in missing(datasets, methods):
+        run(dataset, name, methods(dataset)[name], seed)
 
 
 def run(dataset: str, name: str, method: Method, seed: int) -> None:

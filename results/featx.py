@@ -10,16 +10,13 @@ Raw files are looked for in ``GSX_RAW_DATA``; cbas-color and fsmotif need none.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from measured import gsx, measure
+from runs import FOLDER, missing
 
-FOLDER = Path(__file__).parent
-SEEDS = (0, 1, 2)
 COLORS = ("--domain", "0..1")
 """Red, green, blue and opacity lie in [0, 1], whatever training shows."""
 
@@ -113,23 +110,8 @@ def methods(name: str) -> dict[str, tuple[tuple[str, ...], int]]:
 
 def main() -> None:
     """Run every method on every dataset with every seed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("datasets", nargs="*", default=list(DATASETS))
-    parser.add_argument("--methods", default="")
-    parser.add_argument("--part", default="0/1")
-    given = parser.parse_args()
-    part, parts = map(int, given.part.split("/"))
-    wanted = set(filter(None, given.methods.split(",")))
-    runs = [
-        (dataset, method, seed)
-        for seed in SEEDS
-        for dataset in given.datasets
-        for method in methods(dataset)
-        if not wanted or method in wanted
-    ]
-    for dataset, method, seed in runs[part::parts]:
-        if not (FOLDER / dataset / f"{method}-{seed}.json").exists():
-            run(dataset, method, seed)
+    for dataset, method, seed in missing(list(DATASETS), methods):
+        run(dataset, method, seed)
 
 
 def run(name: str, method: str, seed: int) -> None:
