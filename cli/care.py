@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import plain, print_json, readable_bytes, table
+from gsx.cli.output import plain, plain_lines, print_json, readable_bytes, table
 
 if TYPE_CHECKING:
     from gsx.storage.audit import Audit
@@ -55,12 +55,22 @@ def verify(
         print_json({"ok": sound, "artifacts": [dataclasses.asdict(r) for r in results]})
     else:
         for result in results:
-            state = "ok" if not result.problems else "DAMAGED"
+            state = _state(result)
             click.echo(f"{state:<8} {result.path}  {result.files} files, {result.graphs:,} graphs")
             for problem in result.problems:
-                click.echo(f"         {plain(problem.path)} {plain(problem.what)}")
+                what = plain_lines(problem.what).replace("\n", "\n         ")
+                click.echo(f"         {plain(problem.path)} {what}")
     if not sound:
         raise click.exceptions.Exit(3)
+
+
+def _state(result: Audit) -> str:
+    """Return one word; what is whole but not signed as asked for is not called damaged."""
+    from gsx.storage.manifest import SIGNATURE
+
+    if not result.problems:
+        return "ok"
+    return "REFUSED" if all(p.path == SIGNATURE for p in result.problems) else "DAMAGED"
 
 
 def _signed(results: list[Audit], places: list[Place], public: Path) -> list[Audit]:

@@ -15,14 +15,13 @@ def refuse_unless_free(target: Path) -> None:
     """Refuse a target that holds something, or is no directory, or lies in something else."""
     if target.is_dir() and not target.is_symlink() and any(target.iterdir()):
         raise StoreError(
-            f"{target} is not empty; nothing was written. Name an empty or new directory with "
-            "`--out DIR`."
+            f"{target} is not empty; nothing was written. Name an empty or new directory."
         )
     if target.is_symlink():
-        raise StoreError(f"{target} is a link. Name a directory with `--out DIR`.")
+        raise StoreError(f"{target} is a link. Name a directory.")
     existing = next(path for path in (target, *target.absolute().parents) if path.exists())
     if not existing.is_dir():
-        raise StoreError(f"{existing} is not a directory. Name another with `--out DIR`.")
+        raise StoreError(f"{existing} is not a directory. Name another.")
 
 
 @contextlib.contextmanager

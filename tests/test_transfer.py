@@ -333,7 +333,10 @@ def test_an_artifact_that_is_not_signed_is_refused_where_a_key_is_named(ours, th
     said = gsx("pull", made.place.url, "--trust", keys[1], "--store", ours.place.url)
     assert said.code == 3
     assert "is not signed: it has no manifest.json.minisig" in said.err
-    assert gsx("verify", made.place.url, "--signature", keys[1]).code == 3
+    said = gsx("verify", made.place.url, "--signature", keys[1])
+    assert said.code == 3
+    assert said.out.startswith(f"REFUSED  {made.place.url}")
+    assert said.out.splitlines()[-1].strip().startswith("Ask its sender to sign it")
     nothing_visible(ours)
 
 
