@@ -11,7 +11,7 @@ import numpy as np
 
 from gsx.columns import SPLITS
 from gsx.ragged import Array, Ints, rows_of
-from gsx.stages.kernels.shift import distance, repeats
+from gsx.stages.kernels.shift import distance, repeats, unshifted
 from gsx.stages.kernels.statistics import degrees, spread
 from gsx.stages.kernels.subgraphs import global_edges
 from gsx.stages.kernels.wl import Hashes
@@ -113,12 +113,7 @@ def node_warnings(found: Mapping[str, Any]) -> Iterator[str]:
     for row in found["environments"]:
         if sum(map(bool, row["labels"])) == 1:
             yield f"environment {row['env_id']} has training nodes of one class only"
-    for split, far in found["shift"].items():
-        if split.startswith("ood") and far["none"]:
-            yield (
-                f"nothing shifts in {split}: its domains are all trained on, and domains and "
-                "labels go together as in training"
-            )
+    yield from unshifted(found["shift"])
     for split, same in found["equal_to_training"].items():
         if same["share"] >= TOLD:
             yield (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,3 +58,13 @@ def repeats(hashes: Hashes, labels: Array, known: Hashes, known_labels: Array) -
     pairs = {*zip(known.tolist(), known_labels.tolist(), strict=True)}
     again = zip(hashes[found].tolist(), labels[found].tolist(), strict=True)
     return int(found.sum()), sum(pair not in pairs for pair in again)
+
+
+def unshifted(shift: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning per OOD split that is like training."""
+    for split, far in shift.items():
+        if split.startswith("ood") and far["none"]:
+            yield (
+                f"nothing shifts in {split}: its domains are all trained on, and domains and "
+                "labels go together as in training"
+            )
