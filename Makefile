@@ -104,8 +104,9 @@ lock: ## Write constraints.txt anew from the newest versions that work together
 	(head -n 1 constraints.txt; .lock/bin/pip freeze --exclude-editable | sed 's/+cpu//') > constraints.new
 	mv constraints.new constraints.txt && rm -rf .lock
 
-docs: setup ## Write docs/cli.md from the commands
+docs: setup ## Write docs/cli.md from the commands, and the tables of docs/results.md
 	$(BIN)/python -c "from gsx.cli.reference import reference; print(reference(), end='')" > docs/cli.md
+	$(BIN)/python results/page.py
 
 golden: setup ## Rewrite the golden artifacts of the tests; review the diff
 	$(BIN)/python tests/make_golden.py

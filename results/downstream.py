@@ -24,6 +24,8 @@ class Method:
     generate: tuple[str, ...] = ()
     """Options of ``gsx generate``; none trains on the source graphs alone."""
     train: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
+    """Options of ``gsx prepare``."""
     oracle: bool = False
     """Whether causal pieces are the true ones, which shows what the extractor costs."""
     average: str = "0.999"
@@ -91,7 +93,7 @@ def main(datasets: list[str], methods: Methods) -> None:
 
 def run(dataset: str, name: str, method: Method, seed: int) -> None:
     """Make the corpus of a method and train on it."""
-    corpus = gsx("prepare", dataset)["key"]
+    corpus = gsx("prepare", dataset, *method.prepare)["key"]
     if method.generate:
         pieces = true_pieces(corpus) if method.oracle else gsx("pretrain", "extract", corpus)["key"]
         needed = ["--bridge", gsx("pretrain", "bridge", corpus)["key"]]

@@ -19,6 +19,10 @@ from runs import FOLDER, missing
 
 COLORS = ("--domain", "0..1")
 """Red, green, blue and opacity lie in [0, 1], whatever training shows."""
+ANYWHERE = ("--featx-rounds", "3")
+"""One partner leads along a line between two colors; three reach the whole cube of colors."""
+DEEPER = ("--average", "0.999", "--layers", "4")
+"""The first layer sums raw colors, so only the others can count neighbors whatever the color."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ DATASETS = {
     "cbas-color": Dataset(
         ("--preset", "paper", "--epochs", "200", "--learning-rate", "3e-3", "--batch-size", "1000"),
         domain=COLORS,
-        move=("--replicas", "16"),
+        move=("--replicas", "16", *ANYWHERE),
     ),
     "webkb-university": Dataset(
         ("--preset", "paper", "--batch-size", "4096"), move=("--replicas", "16")
@@ -61,26 +65,29 @@ DATASETS = {
         ("--backbone", "gin", "--average", "0.999"),
         prepare=("--num-graphs", "7000"),
         domain=COLORS,
+        move=ANYWHERE,
         graphs=4200,
         epochs=60,
     ),
     "fsmotif-size-color": Dataset(
-        ("--average", "0.999"),
+        (*DEEPER, "--batch-size", "256", "--learning-rate", "2e-2"),
         domain=COLORS,
+        move=ANYWHERE,
         graphs=1800,
-        epochs=160,
+        epochs=480,
         splice=("--options", "010", "--f", "1", "--ratio", "3", "--grow", "2", "--chords", "0.05",
                 "--ports", "own"),
         spliced=5400,
     ),
     "fsmotif-base-color": Dataset(
-        ("--average", "0.999"),
+        DEEPER,
         domain=COLORS,
+        move=ANYWHERE,
         graphs=1800,
         epochs=160,
-        splice=("--options", "010", "--f", "1", "--ratio", "1", "--grow", "1", "--fragments", "3",
+        splice=("--options", "010", "--f", "1", "--ratio", "2", "--grow", "1", "--fragments", "3",
                 "--ports", "own"),
-        spliced=1800,
+        spliced=3600,
     ),
 }  # fmt: skip
 """Those of nodes are trained as the ERM runs that were there before."""
@@ -99,8 +106,8 @@ def methods(name: str) -> dict[str, tuple[tuple[str, ...], int]]:
     found: dict[str, tuple[tuple[str, ...], int]] = {"erm": ((), plain)}
     if dataset.splice:
         spliced = plain + dataset.spliced
-        found["g-splice-x+featx"] = (("--featx", *dataset.splice), 2 * spliced)
-        found["featx"] = (("--featx",), 2 * plain)
+        found["g-splice-x+featx"] = (("--featx", *dataset.move, *dataset.splice), 2 * spliced)
+        found["featx"] = (("--featx", *dataset.move), 2 * plain)
         found["g-splice-x"] = (dataset.splice, spliced)
         return found
     for method, options in ABLATIONS.items():
@@ -125,7 +132,7 @@ def run(name: str, method: str, seed: int) -> None:
             path = FOLDER / "mask" / f"{name}-0.json"
             mask = measure(path, name, "mask", list(dataset.domain), list(dataset.prepare))
             needed += ["--mask", mask["key"]]
-        if dataset.splice and options != ("--featx",):
+        if "--options" in options:
             needed += ["--extractor", gsx("pretrain", "extract", corpus)["key"]]
             needed += ["--bridge", gsx("pretrain", "bridge", corpus)["key"]]
         corpus = gsx("generate", corpus, *options, *needed, "--seed", str(seed))["key"]

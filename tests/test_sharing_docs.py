@@ -1,5 +1,6 @@
 """The tutorial, the notebook and the reference do what they say."""
 
+import importlib
 import os
 import re
 import shutil
@@ -81,3 +82,11 @@ def test_names_of_a_corpus_cannot_become_markup_in_a_notebook(tmp_path):
     corpus = gsx.open(motif(Store.at(tmp_path)).place.local)
     corpus.info = msgspec.structs.replace(corpus.info, description="<img onerror=x>")
     assert "<img" not in corpus._repr_html_()
+
+
+def test_tables_of_results_are_those_of_the_result_files(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "results"))
+    page = importlib.import_module("page")
+    text = (ROOT / "docs" / "results.md").read_text()
+    assert page.page(text) == text, "run `make docs`"
+    assert "| erm |" in text

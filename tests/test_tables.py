@@ -37,12 +37,21 @@ def test_cells_hold_mean_and_unbiased_spread_over_seeds():
 
 def test_markdown_sets_published_numbers_beside_ours():
     assert tables.markdown(tables.summarize(RESULTS, PUBLISHED)).splitlines() == [
-        "| method | motif-size | motif-size published |",
-        "| --- | --- | --- |",
+        "### motif-size",
+        "",
+        "| method | accuracy | published |",
+        "|---|---|---|",
         "| erm | 52.0 ± 2.8 (2) | 51.7 ± 2.3 |",
         "| x_1 | 60.0 (1) |  |",
         "| g-splice |  | 86.5 ± 2.7 |",
     ]
+
+
+def test_every_dataset_has_a_table_of_its_own():
+    results = [*RESULTS, result("erm", 0, 0.1234, "dd-size", "mcc")]
+    text = tables.markdown(tables.summarize(results, {}))
+    assert text.startswith("### dd-size\n\n| method | mcc | published |")
+    assert "\n\n### motif-size\n\n| method | accuracy | published |" in text
 
 
 def test_latex_escapes_what_it_must():
@@ -68,6 +77,8 @@ def test_the_committed_published_numbers_are_those_of_the_paper(pytestconfig):
     assert found["g-splice", "motif-size"] == (86.53, 2.66)
     assert found["g-splice+r", "motif-base"] == (83.96, 7.38)
     assert found["erm", "hiv-scaffold"] == (69.58, 1.99)
+    assert found["lisa", "dd-size"] == (0.20, 0.02)
+    assert found["lisa-subgraph", "dd-size"] == (0.28, 0.03)
 
 
 def test_files_that_are_no_results_are_counted(tmp_path):
