@@ -45,13 +45,11 @@ portable_option = click.option(
     help="Also write it to this new or empty directory, for people without gsx.",
 )
 _CREW = (
-    click.option(
-        "--workers", type=int, metavar="N", help="Make shards in N processes of this machine."
-    ),
+    click.option("--workers", type=int, metavar="N", help="Work in N processes of this machine."),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Make shards on the Dask cluster at this address, such as tcp://host:8786.",
+        help="Work on the Dask cluster at this address, such as tcp://host:8786.",
     ),
     click.option(
         "--memory-limit",
