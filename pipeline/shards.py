@@ -198,10 +198,12 @@ def fill(
     done = size = 0
 
     def tell() -> None:
-        workers = "" if crew is None else f"{crew.size} workers, "
-        progress(done, total, f"{workers}{size / 1e6:.1f} MB")
+        workers = "" if crew is None else f"{crew.size} worker{'s' * (crew.size != 1)}, "
+        written = f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+        progress(done, total, f"{workers}{written}")
 
     log.write("start", shards=len(plans), graphs=total, workers=crew.size if crew else 0)
+    tell()
     results = make_here(shop, draft, plans) if crew is None else crew.results(plans, tell)
     for result in results:
         _log(log, plans[result.number], result)
