@@ -75,9 +75,14 @@ class Asked:
     scheduler: str | None = None
     memory_limit: str = "auto"
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether there are any."""
+        return self.workers is not None or self.scheduler is not None
+
     def hire(self, say: Callable[[str], None]) -> Hire | None:
         """Return what opens a crew of these workers."""
-        if self.workers is None and self.scheduler is None:
+        if not self.elsewhere:
             return None
         from gsx.pipeline.workers import Workforce
 

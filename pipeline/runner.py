@@ -131,7 +131,7 @@ def _job(
     return Job(
         stage=step.name,
         config=msgspec.to_builtins(step.config),
-        inputs={role: _address(artifact) for role, artifact in inputs.items()},
+        inputs={role: artifact.place.address for role, artifact in inputs.items()},
         key=identity.key,
         source=identity.source,
         versions=decisive_versions(),
@@ -139,9 +139,3 @@ def _job(
         target=draft.target.url if remote and draft.target else None,
         records=records_of(store.place, identity.key).url if remote else None,
     )
-
-
-def _address(artifact: Artifact) -> str:
-    """Return the name by which other processes reach an artifact."""
-    place = artifact.place
-    return place.url if place.local is None else place.root

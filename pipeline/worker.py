@@ -47,7 +47,7 @@ def decisive_versions() -> dict[str, str]:
 def make_shard(job: bytes, number: int, data: bytes, scratch: str) -> Result:
     """Make one shard of a job, which is JSON; failures are results too."""
     del data
-    return _answered(number, lambda: _make(job, number, Path(scratch)))
+    return answered(number, lambda: _make(job, number, Path(scratch)))
 
 
 def read_block(job: bytes, number: int, data: bytes, scratch: str) -> Result:
@@ -59,10 +59,10 @@ def read_block(job: bytes, number: int, data: bytes, scratch: str) -> Result:
         name, _, block = data.partition(b"\n")
         return Result(number=number, data=pack(reader(name.decode())(unpack(block))))
 
-    return _answered(number, read)
+    return answered(number, read)
 
 
-def _answered(number: int, do: Callable[[], Result]) -> Result:
+def answered(number: int, do: Callable[[], Result]) -> Result:
     """Return what ``do`` returns, or why it could not, with the memory this process has had."""
     try:
         result = do()
@@ -77,10 +77,10 @@ def _answered(number: int, do: Callable[[], Result]) -> Result:
 def _check(data: bytes) -> None:
     """Refuse a job that other code or other packages ask for."""
     job = msgspec.json.decode(data, type=Job)
-    _require_versions(job)
+    require_versions(job)
     stage = stage_named(job.stage)
     config = msgspec.convert(job.config, stage.config)
-    _require_source(job, source_digest(stage.sources + stage.own_sources(config)))
+    require_source(job, source_digest(stage.sources + stage.own_sources(config)))
 
 
 def _make(data: bytes, number: int, scratch: Path) -> Result:
@@ -128,12 +128,12 @@ def _open(data: bytes) -> tuple[Job, Workshop, list[ShardPlan]]:
         _opened.clear()
         keep_memory()
         job = msgspec.json.decode(data, type=Job)
-        _require_versions(job)
+        require_versions(job)
         stage = stage_named(job.stage)
         config = msgspec.convert(job.config, stage.config)
         inputs = {role: Artifact.open(Place.at(url)) for role, url in job.inputs.items()}
         identity = identity_of(Step(stage, config, stage.inputs_of(config)), inputs)
-        _require_source(job, identity.source)
+        require_source(job, identity.source)
         if identity.key != job.key or stage.workshop is None:
             raise StoreError(
                 f"this worker finds other inputs of {job.stage} at {', '.join(job.inputs.values())}"
@@ -144,7 +144,8 @@ def _open(data: bytes) -> tuple[Job, Workshop, list[ShardPlan]]:
     return _opened[data]
 
 
-def _require_versions(job: Job) -> None:
+def require_versions(job: Job) -> None:
+    """Refuse a job where packages that decide bytes have other versions here."""
     here = decisive_versions()
     for name, wanted in job.versions.items():
         if here.get(name) != wanted:
@@ -155,7 +156,8 @@ def _require_versions(job: Job) -> None:
             )
 
 
-def _require_source(job: Job, source: str) -> None:
+def require_source(job: Job, source: str) -> None:
+    """Refuse a job where the code here is other code."""
     if source != job.source:
         raise UsageError(
             f"this worker has other code of {job.stage} than whoever asked. Install the same "

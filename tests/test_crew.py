@@ -1,24 +1,31 @@
-"""Workers read raw data and try choices: the same bytes and the same trials, wherever it is done."""
+"""Workers read raw data and try choices: the same bytes, the same trials, wherever it is done."""
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsx.errors import StageError, StoreError
+from gsx.errors import PartialError, StageError, StoreError
 from gsx.pipeline.readers import read_by
 from gsx.pipeline.shards import OUT_OF_MEMORY, Failure, Result
+from gsx.pipeline.study import Trial
+from gsx.pipeline.trial import Common
+from gsx.pipeline.trying import _job, attempts_by, try_choice
 from gsx.pipeline.worker import read_block
 from gsx.stages.datasets import images, molecule_rows
 from gsx.stages.datasets.blocks import pack
 from gsx.stages.datasets.workers import spread, spread_by
 from gsx.storage.runlog import RunLog
+from gsx.storage.store import Store
 from tests.artifacts import gsx
+from tests.made import write_small_corpus
 from tests.scale import Cluster, log_of
 from tests.test_images import skimage, written
 from tests.test_own import table
+from tests.test_tune import SIZES, SMALL, unchanged
 
 pytestmark = pytest.mark.timeout(900)  # many processes start, and machines may be busy
 
@@ -130,3 +137,56 @@ def test_a_worker_refuses_to_read_for_other_code(tmp_path):
     result = read_block(job % (b"0" * 64), 3, b"smiles\n" + pack({}), str(tmp_path))
     assert result.number == 3
     assert "this worker has other code of prepare" in result.failure.text
+
+
+def test_a_cluster_tries_what_this_process_would_try(tmp_path, cluster):
+    (tmp_path / "space.toml").write_text(SMALL)
+    words = ("--space", tmp_path / "space.toml", "--epochs", 1, "--trials", 3, "--round", 2)
+    told = []
+    for store, more in (("here", ()), ("there", ("--scheduler", cluster.address))):
+        corpus = write_small_corpus(tmp_path / store, unchanged, sizes=SIZES)
+        told.append(made("tune", corpus.key, *words, *more, "--store", tmp_path / store))
+    for here, there in zip(*(each["trials"] for each in told), strict=True):
+        assert there["options"] == here["options"]
+        assert (there["ood_val"], there["model_keys"]) == (here["ood_val"], here["model_keys"])
+    assert told[0]["best"] == told[1]["best"]
+    events = [e for e in log_of(tmp_path / "there", corpus.manifest.digest) if "trial" in e]
+    assert sorted(e["trial"] for e in events) == [0, 1, 2]
+    assert len({e["worker"] for e in events}) == 2
+
+
+class LostCrew:
+    """A crew that loses every task."""
+
+    size = 1
+
+    def __init__(self, kind, text):
+        self.failure = Failure(kind=kind, text=text)
+
+    def each(self, do, tasks, sort, tick=None):
+        yield Result(number=0, failure=self.failure)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "message"),
+    [
+        (OUT_OF_MEMORY, PartialError, r"trial 3 \({.*}\): too little\. Finished trials are kept\."),
+        ("StoreError", StoreError, "too little"),
+    ],
+)
+def test_a_trial_that_no_worker_can_run_ends_the_search(tmp_path, kind, error, message):
+    trial = Trial(3, {"train.width": "4"}, None)
+    with pytest.raises(error, match=message):
+        list(attempts_by(LostCrew(kind, "too little."), [trial], RunLog(tmp_path, "a")))
+
+
+def test_a_worker_refuses_to_try_for_others(tmp_path):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    job = _job(Common(), corpus, Store.at(tmp_path))
+    for change, message in (
+        ({"source": "0" * 64}, "this worker has other code of tune"),
+        ({"key": "0" * 64}, "this worker finds another corpus at"),
+        ({"versions": {"torch": "0"}}, "whoever asked has 0"),
+    ):
+        data = msgspec.json.encode(msgspec.structs.replace(job, **change))
+        assert message in try_choice(data, 0, b"{}", "").failure.text
