@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -83,61 +84,83 @@ class DaskCrew:
         self, do: Do, tasks: Iterable[Task], sort: Sort, tick: Callable[[], None] = lambda: None
     ) -> Iterator[Result]:
         """Yield what became of every task, in the order in which they end; few are in hand."""
-        run = secrets.token_hex(4)
         fresh, again = enumerate(tasks), deque[tuple[int, Task]]()
         ended: SimpleQueue[tuple[int, Any]] = SimpleQueue()
         in_hand: dict[int, tuple[Task, Any]] = {}
-        troubles: dict[int, Counter[str]] = {}
+        troubles: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        known: list[Result] = []
         try:
             while True:
                 self._look(len(in_hand), sort)
-                while len(in_hand) < max(sum(self._threads.values()), 1):
-                    number, task = again.popleft() if again else next(fresh, (-1, None))
-                    if task is None:
-                        break
-                    name = f"{sort.name}-{number}-{run}"
-                    in_hand[number] = task, self._submit(do, number, task, name, ended)
+                free = max(sum(self._threads.values()), 1) - len(in_hand)
+                next_ones = list(islice(_drained(again, fresh), max(free, 0)))
+                in_hand |= self._submit(do, next_ones, sort.name, ended)
+                yield from known  # while workers are busy again
+                known = []
                 if not in_hand:
                     return
-                try:
-                    number, future = ended.get(timeout=1)
-                except Empty:
-                    tick()
-                    continue
-                task, _ = in_hand.pop(number)
-                known = troubles.setdefault(number, Counter())
-                result = self._result(number, future, task, sort, known)
-                future.release()
-                if result is None:
-                    again.appendleft((number, task))
-                else:
-                    del troubles[number]
-                    yield result
+                for number, future, data in self._fetched(list(_all_ended(ended))):
+                    task, _ = in_hand.pop(number)
+                    result = self._result(number, future, data, task, sort, troubles[number])
+                    future.release()
+                    if result is None:
+                        again.append((number, task))
+                    else:
+                        del troubles[number]
+                        known.append(result)
+                tick()
         finally:
             with contextlib.suppress(Exception):  # the cluster may be gone, and with it its tasks
                 self._client.cancel([future for _, future in in_hand.values()])
 
     def _submit(
-        self, do: Do, number: int, task: Task, key: str, ended: SimpleQueue[tuple[int, Any]]
-    ) -> Any:  # noqa: ANN401
+        self,
+        do: Do,
+        tasks: Sequence[tuple[int, Task]],
+        sort: str,
+        ended: SimpleQueue[tuple[int, Any]],
+    ) -> dict[int, tuple[Task, Any]]:
+        """Hand out tasks in one message, which costs the scheduler as much as one task."""
+        if not tasks:
+            return {}
         # A new name each time: a worker that was thought dead must not answer for another.
-        name = f"{key}-{secrets.token_hex(2)}"
-        words = (do, self._job, number, task.data)
-        future = self._client.submit(in_worker, *words, key=name, pure=False)
-        future.add_done_callback(lambda done: ended.put((number, done)))
-        return future
+        run = secrets.token_hex(4)
+        futures = self._client.map(
+            in_worker,
+            [number for number, _ in tasks],
+            [task.data for _, task in tasks],
+            key=[f"{sort}-{number}-{run}" for number, _ in tasks],
+            pure=False,
+            do=do,
+            job=self._job,
+        )
+        for (number, _), future in zip(tasks, futures, strict=True):
+            future.add_done_callback(lambda done, number=number: ended.put((number, done)))
+        return {number: (task, f) for (number, task), f in zip(tasks, futures, strict=True)}
+
+    def _fetched(self, ended: list[tuple[int, Any]]) -> Iterator[tuple[int, Any, bytes | None]]:
+        """Yield ended tasks with what they returned, fetched at once; None where that fails."""
+        finished = [future for _, future in ended if future.status == "finished"]
+        found: dict[str, bytes] = {}
+        with contextlib.suppress(Exception):  # each is asked alone then, and says why
+            answers = self._client.gather(finished)
+            found = {future.key: data for future, data in zip(finished, answers, strict=True)}
+        for number, future in ended:
+            yield number, future, found.get(future.key)
 
     def _result(
         self,
         number: int,
         future: Any,  # noqa: ANN401
+        data: bytes | None,
         task: Task,
         sort: Sort,
         troubles: Counter[str],
     ) -> Result | None:
         """Return what became of a task; None when it must be tried again."""
         try:
-            result = msgspec.msgpack.decode(future.result(), type=Result)
+            answer = future.result() if data is None else data
+            result = msgspec.msgpack.decode(answer, type=Result)
         except KilledWorker as error:
             return self._lost(number, error, task, sort, troubles)
         except (CancelledError, OSError, distributed.client.FutureCancelledError) as error:
@@ -205,7 +228,24 @@ class DaskCrew:
             time.sleep(0.2)
 
 
-def in_worker(do: Do, job: bytes, number: int, data: bytes) -> bytes:
+def _drained(
+    again: deque[tuple[int, Task]], fresh: Iterator[tuple[int, Task]]
+) -> Iterator[tuple[int, Task]]:
+    """Yield tasks that must be tried again, then new ones."""
+    while again:
+        yield again.popleft()
+    yield from fresh
+
+
+def _all_ended(ended: SimpleQueue[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Yield tasks that have ended by now; wait a second for the first."""
+    with contextlib.suppress(Empty):
+        yield ended.get(timeout=1)
+        while True:
+            yield ended.get_nowait()
+
+
+def in_worker(number: int, data: bytes, do: Do, job: bytes) -> bytes:
     """Do one task in the Dask worker that runs this."""
     worker = distributed.get_worker()
     result = do(job, number, data, worker.local_directory)
