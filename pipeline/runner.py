@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
@@ -108,8 +109,11 @@ def _make_shards(
     """Make an artifact shard by shard, in this process or by a crew."""
     if hire is None or job is None:
         return fill(open_shop(), draft, None, progress, log)
-    with hire(job, draft, log) as crew:
-        return fill(open_shop(), draft, crew, progress, log)
+    # Reading the inputs here takes as long as workers take to start.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        opening = pool.submit(open_shop)
+        with hire(job, draft, log) as crew:
+            return fill(opening.result(), draft, crew, progress, log)
 
 
 def _readers(hire: Hire, job: Job, draft: Draft, log: RunLog) -> AbstractContextManager[None]:
