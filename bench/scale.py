@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from unittest import mock
 
 RESULT = Path(__file__).parent / "results" / "scale.json"
 SHARD = 25_000
@@ -29,6 +28,7 @@ def main():
     parser.add_argument("--store", type=Path, default=Path(tempfile.gettempdir()) / "gsx-scale")
     parser.add_argument("--graphs", type=int, default=200_000, help="of one run of `ratio`")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--shards", type=int, default=8, help="of `overhead`")
     parser.add_argument("--largest", type=int, default=1_000_000, help="graphs of `memory`")
     parser.add_argument("--tasks", type=int, default=100_000)
     given = parser.parse_args()
@@ -49,7 +49,7 @@ def measure(part, given, keys):
     if part == "ratio":
         return ratio(given.store, keys, given.graphs, given.rounds)
     if part == "overhead":
-        return overhead(given.store, keys)
+        return overhead(given.store, keys, given.shards)
     if part == "memory":
         return memory(given.store, keys, given.largest)
     return tasks(given.tasks)
@@ -109,10 +109,10 @@ def ratio(store, keys, graphs, rounds):
     }
 
 
-def overhead(store, keys):
+def overhead(store, keys, number):
     """How much of the time between its first and last shard a worker waits for the next."""
     seed = time.time_ns() % 10**9
-    key, _, _, shards = generate(store, keys, 8 * SHARD, "--workers", 1, seed=seed)
+    key, _, _, shards = generate(store, keys, number * SHARD, "--workers", 1, seed=seed)
     gsx(store, "gc", key, "--delete")
     ends = [moment(e) for e in shards]
     busy = sum(e["seconds"] for e in shards[1:])
@@ -152,15 +152,12 @@ def memory(store, keys, largest):
 def tasks(count):
     """Hand ``count`` shards of no work to a hundred workers, through the same code as real ones."""
     import distributed
-    import msgspec
 
-    from gsx.pipeline import workers
-    from gsx.pipeline.shards import Job, Result
-    from gsx.stages.shards import ShardPlan
-    from gsx.storage.draft import Draft
+    from gsx.pipeline.crew import DaskCrew
+    from gsx.pipeline.shards import SHARDS, Job, Task
     from gsx.storage.runlog import RunLog
 
-    plans = [ShardPlan(units=(f"data/{n}",), graphs=SHARD, about="") for n in range(count)]
+    shards = [Task(f"data/{n}", "") for n in range(count)]
     job = Job(stage="", config={}, inputs={}, key="", source="", versions={}, draft="")
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -171,17 +168,16 @@ def tasks(count):
             )
         )  # fmt: skip
         client = stack.enter_context(distributed.Client(cluster))
-        stack.enter_context(mock.patch.object(workers, "make_in_worker", nothing))
-        crew = workers.DaskCrew(client, job, RunLog(folder, ""), set(), print)
+        crew = DaskCrew(client, job, RunLog(folder, ""), set(), print)
         began, used = time.perf_counter(), time.process_time()
-        halves, done = [], 0
-        for data in crew.results(Draft(folder), plans, lambda: None):
-            done += data.failure is None
-            if done in (count // 2, count):
+        halves, seen = [], set()
+        for result in crew.each(nothing, shards, SHARDS):
+            assert result.failure is None
+            seen.add(result.number)
+            if len(seen) in (count // 2, count):
                 halves.append(time.perf_counter())
         seconds = time.perf_counter() - began
-    assert done == count
-    assert msgspec.json.decode(nothing(b"", 1), type=Result).number == 1
+    assert seen == set(range(count))
     return {
         "tasks": count,
         "workers": 100,
@@ -196,8 +192,10 @@ def tasks(count):
     }
 
 
-def nothing(job, number):
-    return b'{"number":%d}' % number
+def nothing(job, number, data, scratch):
+    from gsx.pipeline.shards import Result
+
+    return Result(number=number)
 
 
 if __name__ == "__main__":

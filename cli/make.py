@@ -67,24 +67,27 @@ FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr
 @own_options
 @raw_option
 @out_option
+@crew_options
 @making_options
 def prepare(
     dataset: str | None,
     form: str,
     envs: str | None,
     out: str | None,
+    asked: Asked,
     making: Making,
     **given: Any,  # noqa: ANN401
 ) -> None:
     """Prepare the source corpus of DATASET: graphs, labels, splits, environments.
 
     `gsx datasets` lists the names. Your own data is named instead with --smiles, --tu, --ogb,
-    --pyg, --good, or --nodes and --edges.
+    --pyg, --good, or --nodes and --edges. Molecules and images are read by the workers that are
+    asked for, else by one process per processor (GSX_WORKERS); other data is quick to read.
     """
     options = {**own_config(dataset, given), "formats": FORMATS[form], "raw": given["raw"]}
     if envs is not None:
         options["environments"] = int(envs) if envs.isdecimal() else envs
-    run_stage("prepare", options, {}, making, out)
+    run_stage("prepare", options, {}, making, out, asked=asked)
 
 
 @click.command(short_help="Describe a corpus and how far its splits shift.")
@@ -237,6 +240,7 @@ def run_stage(
     making: Making,
     out: str | None = None,
     *,
+    asked: Asked | None = None,
     announce: bool = True,
 ) -> Built | None:
     """Run one stage on given artifacts and return what it made; None when only shown.
@@ -249,7 +253,7 @@ def run_stage(
 
     stage = stage_named(name)
     config = parse_config(name, options, f"gsx {name}")
-    results = _run((Step(stage, config, stage.inputs_of(config)),), given, making, out)
+    results = _run((Step(stage, config, stage.inputs_of(config)),), given, making, out, asked)
     if making.dry_run:
         return None
     built, path = results[0][1:]

@@ -45,13 +45,11 @@ portable_option = click.option(
     help="Also write it to this new or empty directory, for people without gsx.",
 )
 _CREW = (
-    click.option(
-        "--workers", type=int, metavar="N", help="Make shards in N processes of this machine."
-    ),
+    click.option("--workers", type=int, metavar="N", help="Work in N processes of this machine."),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Make shards on the Dask cluster at this address, such as tcp://host:8786.",
+        help="Work on the Dask cluster at this address, such as tcp://host:8786.",
     ),
     click.option(
         "--memory-limit",
@@ -77,9 +75,14 @@ class Asked:
     scheduler: str | None = None
     memory_limit: str = "auto"
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether there are any."""
+        return self.workers is not None or self.scheduler is not None
+
     def hire(self, say: Callable[[str], None]) -> Hire | None:
         """Return what opens a crew of these workers."""
-        if self.workers is None and self.scheduler is None:
+        if not self.elsewhere:
             return None
         from gsx.pipeline.workers import Workforce
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,11 @@ RULES = {
     "last": "last epoch",
 }
 """Which epoch of a training run is taken, by the name of the rule."""
+_WAITING = "{desc}: {n_fmt}/{total_fmt}, for {elapsed}{postfix}"
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}, {rate_noinv_fmt}, {remaining} left{postfix}"
+"""What a bar says; short enough for 80 columns with workers, bytes and hours."""
+_bars: list[Any] = []
+"""Progress bars that are shown now."""
 
 
 def print_json(value: object) -> None:
@@ -49,8 +55,12 @@ def plain_lines(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not the result."""
+    """Tell the user something that is not the result, above the progress bar if there is one."""
+    for bar in _bars:
+        bar.clear()
     click.echo(plain(text), err=True)
+    for bar in _bars:
+        bar.refresh()
 
 
 def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
@@ -149,15 +159,24 @@ def progress_bar(step: str, *, quiet: bool, unit: str = " graphs") -> Iterator[P
     from tqdm import tqdm
 
     bar = tqdm(
-        desc=step, unit=unit, unit_scale=True, file=sys.stderr, leave=False, dynamic_ncols=True
-    )
+        desc=step, unit=unit, unit_scale=True, file=sys.stderr, leave=False, dynamic_ncols=True,
+        bar_format="{desc}: starting",
+    )  # fmt: skip
 
     def update(done: int, total: int, note: str = "") -> None:
-        bar.total = total
+        if bar.total is None:
+            bar.reset(total)  # what came before the first news is no work on graphs
+        # Speed is the mean since then: workers end their shards in bursts.
+        bar.n, bar.bar_format = done, _BAR if done else _WAITING
         bar.set_postfix_str(note, refresh=False)
-        bar.update(done - bar.n)
+        if time.monotonic() - shown[0] >= bar.mininterval or done >= total:
+            shown[0] = time.monotonic()
+            bar.refresh()
 
+    shown = [0.0]
+    _bars.append(bar)
     try:
         yield update
     finally:
+        _bars.remove(bar)
         bar.close()

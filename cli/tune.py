@@ -12,6 +12,8 @@ import click
 
 from gsx.cli.learn import PRESETS, train_options
 from gsx.cli.options import (
+    Asked,
+    crew_options,
     device_option,
     dry_run_option,
     json_option,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from gsx.storage.store import Artifact, Store
 
 MANY = 100_000
+ROUND = 4
+"""Choices proposed together where there are workers, however many."""
 
 
 @click.command(short_help="Search options of splicing and training.")
@@ -38,6 +42,13 @@ MANY = 100_000
     "--seeds", type=int, default=1, show_default=True, help="Trainings per trial; the mean decides."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@click.option(
+    "--round",
+    "at_once",
+    type=int,
+    metavar="N",
+    help="Choices proposed together, which workers try at once.  [default: 1; with workers 4]",
+)
 @click.option(
     "--space",
     type=click.Path(path_type=Path),
@@ -56,6 +67,7 @@ MANY = 100_000
 @click.option("--num-graphs", type=int, help="Graphs of a dataset that is prepared first.")
 @raw_option
 @device_option
+@crew_options
 @dry_run_option
 @quiet_option
 @json_option
@@ -64,8 +76,10 @@ def tune(
     source: str,
     *,
     trials: int,
+    at_once: int | None,
     num_graphs: int | None,
     raw: str | None,
+    asked: Asked,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
@@ -76,12 +90,16 @@ def tune(
 
     SOURCE is the name of a dataset, or a corpus. Every trial splices a corpus and trains on it;
     the best by OOD validation is kept, and test is looked at once, of that one. The same command
-    goes on where an earlier one stopped.
+    goes on where an earlier one stopped. What is tried depends on --round, and never on how many
+    workers there are.
     """
     from gsx.errors import UsageError
     from gsx.storage.store import Store
 
-    for name, value in (("--trials", trials), ("--seeds", how["seeds"])):
+    how["round"] = at_once if at_once is not None else ROUND if asked.elsewhere else 1
+    for name, value in (
+        ("--trials", trials), ("--seeds", how["seeds"]), ("--round", how["round"]),
+    ):  # fmt: skip
         if value < 1:
             raise UsageError(f"{name} must be at least 1; got {value}")
     place = Store.at(store)
@@ -93,7 +111,7 @@ def tune(
         return
     assert found is not None
     question = _question(found, values, how)
-    tuned = _run(question, found, place, trials, quiet=quiet or as_json)
+    tuned = _run(question, found, place, trials, asked, quiet=quiet or as_json)
     document = _document(question, tuned)
     if as_json:
         print_json(document)
@@ -136,6 +154,7 @@ def _question(
 ) -> Question:
     from gsx.cli.generating import QUICK
     from gsx.pipeline.space import Space
+    from gsx.pipeline.trial import Common
     from gsx.pipeline.tune import Question, check_source
     from gsx.storage.corpus import Corpus
 
@@ -151,13 +170,14 @@ def _question(
     return Question(
         source_key=source.key,
         space=Space(values, edge_attributes="edge_attr" in columns),
-        fixed=fixed,
-        seeds=how["seeds"],
-        seed=how["seed"],
+        common=Common(fixed=fixed, seeds=how["seeds"], seed=how["seed"]),
+        round=how["round"],
     )
 
 
-def _run(question: Question, source: Artifact, store: Store, trials: int, *, quiet: bool) -> Tuned:
+def _run(
+    question: Question, source: Artifact, store: Store, trials: int, asked: Asked, *, quiet: bool
+) -> Tuned:
     from gsx.pipeline.tune import tune as search
     from gsx.storage.corpus import Corpus
 
@@ -168,6 +188,7 @@ def _run(question: Question, source: Artifact, store: Store, trials: int, *, qui
         lead = "" if best is None else f"  (best {best.score:.2f}, trial {best.number})"
         say(f"trial {tried.number:>3}: {what}{lead}  {_short(tried.chosen)}")
 
+    speak = (lambda _: None) if quiet else say
     return search(
         question,
         source,
@@ -175,8 +196,9 @@ def _run(question: Question, source: Artifact, store: Store, trials: int, *, qui
         trials=trials,
         larger_is_better=Corpus(source).info.metric != "rmse",
         watch=lambda name: progress_bar(name, quiet=quiet),
-        say=(lambda _: None) if quiet else say,
+        say=speak,
         report=report,
+        hire=asked.hire(speak),
     )
 
 
@@ -201,7 +223,7 @@ def _document(question: Question, tuned: Tuned) -> dict[str, Any]:
         "study": str(tuned.path),
         "picked_by": "ood_val",
         "metric": chosen[0]["metric"],
-        "seeds": question.seeds,
+        "seeds": question.common.seeds,
         "trials": [
             {
                 "trial": each.number,
@@ -274,7 +296,7 @@ def _show(
     path = None if question is None else question.study_path(store)
     done = 0
     if path is not None and question is not None and path.is_file():
-        done = len(Study(path, space, seed=question.seed, larger_is_better=True).tried())
+        done = len(Study(path, space, seed=question.common.seed, larger_is_better=True).tried())
     document = {
         "source": None if question is None else question.source_key,
         "study": None if path is None else str(path),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
@@ -71,13 +72,14 @@ def run_step(
     log = RunLog(draft_folder(store).parent / ".runs", identity.key)
 
     def produce(draft: Draft) -> Outcome:
+        job = None if hire is None else _job(step, identity, inputs, store, draft)
         if step.stage.workshop is not None:
             shop = partial(step.stage.workshop, step.config, inputs)
-            job = _job(step, identity, inputs, store, draft)
             return _make_shards(shop, job, draft, progress, hire, log)
         if step.stage.run is None:
             raise TypeError(f"{step.name} has neither `run` nor `workshop`")
-        return step.stage.run(step.config, inputs, draft, progress)
+        with nullcontext() if hire is None or job is None else _readers(hire, job, draft, log):
+            return step.stage.run(step.config, inputs, draft, progress)
 
     def making(produce: Callable[[Draft], Outcome]) -> Built:
         return build(store, identity, produce, force=force, on_wait=say)
@@ -98,17 +100,26 @@ def run_step(
 
 def _make_shards(
     open_shop: Callable[[], Workshop],
-    job: Job,
+    job: Job | None,
     draft: Draft,
     progress: Progress,
     hire: Hire | None,
     log: RunLog,
 ) -> Outcome:
     """Make an artifact shard by shard, in this process or by a crew."""
-    if hire is None:
+    if hire is None or job is None:
         return fill(open_shop(), draft, None, progress, log)
-    with hire(job, draft, log) as crew:
-        return fill(open_shop(), draft, crew, progress, log)
+    # Reading the inputs here takes as long as workers take to start.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        opening = pool.submit(open_shop)
+        with hire(job, draft, log) as crew:
+            return fill(opening.result(), draft, crew, progress, log)
+
+
+def _readers(hire: Hire, job: Job, draft: Draft, log: RunLog) -> AbstractContextManager[None]:
+    from gsx.pipeline.readers import readers  # only where there is a crew, for it loads much
+
+    return readers(hire, job, draft, log)
 
 
 def _job(
@@ -124,7 +135,7 @@ def _job(
     return Job(
         stage=step.name,
         config=msgspec.to_builtins(step.config),
-        inputs={role: _address(artifact) for role, artifact in inputs.items()},
+        inputs={role: artifact.place.address for role, artifact in inputs.items()},
         key=identity.key,
         source=identity.source,
         versions=decisive_versions(),
@@ -132,9 +143,3 @@ def _job(
         target=draft.target.url if remote and draft.target else None,
         records=records_of(store.place, identity.key).url if remote else None,
     )
-
-
-def _address(artifact: Artifact) -> str:
-    """Return the name by which other processes reach an artifact."""
-    place = artifact.place
-    return place.url if place.local is None else place.root

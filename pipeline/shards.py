@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -68,13 +69,14 @@ def _known(kind: str) -> type[GsxError] | None:
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one shard."""
+    """What became of one shard, or of another task."""
 
     number: int
     facts: dict[str, Any] = {}
     units: tuple[Unit, ...] = ()
     """What was put at the target; empty where it lies in the draft."""
-    bytes: int = 0
+    size: int = 0
+    """Bytes of its files."""
     kept: bool = False
     """Whether it had been made before."""
     seconds: float = 0.0
@@ -82,15 +84,48 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     peak_mib: float = 0.0
     """Largest memory the process had until then."""
     failure: Failure | None = None
+    data: bytes = b""
+    """What was made, where it is sent back and not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One piece of work for a crew."""
+
+    name: str
+    about: str
+    """What goes into it, for a person who must look for the reason of a failure."""
+    data: bytes = b""
+    """What whoever does it must know beside the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """How a person is told of tasks of one sort."""
+
+    name: str
+    kept: str = ""
+    """What a run that ends early leaves, as a sentence."""
+    smaller: str = ""
+    """What to do where one task needs too much memory."""
+
+
+SHARDS = Sort("shard", "Finished shards are kept. ", "make smaller shards with --shard-graphs")
+Do = Callable[[bytes, int, bytes, str], Result]
+"""Does one task where the crew is: job, number, data, and a folder to write in. Never raises."""
 
 
 class Crew(Protocol):
-    """Whoever makes shards elsewhere."""
+    """Whoever makes shards, or does other tasks, elsewhere."""
 
-    def results(
-        self, draft: Draft, plans: Sequence[ShardPlan], tick: Callable[[], None]
-    ) -> Iterator[Result]:
+    def results(self, plans: Sequence[ShardPlan], tick: Callable[[], None]) -> Iterator[Result]:
         """Yield what became of every shard, in the order in which they end."""
+        ...
+
+    def each(
+        self, do: Do, tasks: Iterable[Task], sort: Sort, tick: Callable[[], None] = ...
+    ) -> Iterator[Result]:
+        """Yield what became of every task, in the order in which they end; few are in hand."""
         ...
 
     @property
@@ -130,7 +165,7 @@ def make_one(shop: Workshop, plan: ShardPlan, number: int, draft: Draft) -> Resu
     return Result(
         number=number,
         facts=dict(facts),
-        bytes=sum(e.size for unit in draft.named(plan.units) for e in unit.files.values()),
+        size=sum(e.size for unit in draft.named(plan.units) for e in unit.files.values()),
         kept=bool(before) and draft.seen(plan.units) == before,
         seconds=round(time.perf_counter() - began, 3),
     )
@@ -163,18 +198,20 @@ def fill(
     done = size = 0
 
     def tell() -> None:
-        workers = "" if crew is None else f"{crew.size} workers, "
-        progress(done, total, f"{workers}{size / 1e6:.1f} MB")
+        workers = "" if crew is None else f"{crew.size} worker{'s' * (crew.size != 1)}, "
+        written = f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+        progress(done, total, f"{workers}{written}")
 
     log.write("start", shards=len(plans), graphs=total, workers=crew.size if crew else 0)
-    results = make_here(shop, draft, plans) if crew is None else crew.results(draft, plans, tell)
+    tell()
+    results = make_here(shop, draft, plans) if crew is None else crew.results(plans, tell)
     for result in results:
         _log(log, plans[result.number], result)
         if result.failure is None:
             facts[result.number] = result.facts
             for unit in result.units:
                 draft.record(unit)
-            size += result.bytes
+            size += result.size
             done += plans[result.number].graphs
         else:
             failed[result.number] = result.failure
@@ -231,7 +268,7 @@ def _log(log: RunLog, plan: ShardPlan, result: Result) -> None:
         about=plan.about,
         state=state,
         graphs=plan.graphs,
-        bytes=result.bytes,
+        bytes=result.size,
         seconds=result.seconds,
         worker=result.worker,
         peak_mib=result.peak_mib,

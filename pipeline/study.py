@@ -7,7 +7,7 @@ test score, so nothing that proposes can read one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,10 +89,16 @@ class Study:
             if trial.params and trial.params not in waiting:
                 self._study.enqueue_trial(trial.params)
 
-    def ask(self) -> Trial | None:
-        """Return the next choice; None when every one there is was tried."""
-        trial = self._propose()
-        known = {frozenset(each.chosen.items()) for each in self.tried()}
+    def ask(self, beside: Sequence[Trial] = ()) -> Trial | None:
+        """Return the next choice; None when every one there is was tried.
+
+        ``beside`` were asked before it and have not ended.
+        """
+        tried = self.tried()
+        number = len(tried) + len(beside)
+        trial = self._propose(number)
+        chosen = [*(each.chosen for each in tried), *(each.chosen for each in beside)]
+        known = {frozenset(each.items()) for each in chosen}
         if frozenset(trial.chosen.items()) not in known:
             return trial
         # Proposals repeat where values are few: forget this one and take one that is new.
@@ -101,18 +107,14 @@ class Study:
         if fresh is None:
             return None
         self._study.enqueue_trial(fresh)
-        return self._propose()
+        return self._propose(number)
 
-    def tell(self, trial: Trial, score: float, facts: dict[str, Any]) -> None:
-        """Remember how a choice scored on OOD validation."""
+    def tell(self, trial: Trial, score: float | None, facts: dict[str, Any]) -> None:
+        """Remember how a choice scored on OOD validation; without a score it cannot be tried."""
         for name, value in facts.items():
             trial.handle.set_user_attr(name, value)
-        self._study.tell(trial.handle, score)
-
-    def fail(self, trial: Trial, reason: str) -> None:
-        """Remember that a choice cannot be tried."""
-        trial.handle.set_user_attr("reason", reason)
-        self._study.tell(trial.handle, state=self._optuna.trial.TrialState.FAIL)
+        failed = self._optuna.trial.TrialState.FAIL
+        self._study.tell(trial.handle, score, state=failed if score is None else None)
 
     def tried(self) -> list[Tried]:
         """Return all trials that ended, in order."""
@@ -138,8 +140,7 @@ class Study:
         sign = 1 if self._larger else -1
         return max(scored, key=lambda each: sign * (each.score or 0.0), default=None)
 
-    def _propose(self) -> Trial:
-        number = len(self.tried())
+    def _propose(self, number: int) -> Trial:
         self._study.sampler = self._optuna.samplers.TPESampler(
             seed=stream_key(self._seed, "tune", number) % (1 << 32),
             n_startup_trials=DRAWN_AT_FIRST,

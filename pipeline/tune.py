@@ -6,27 +6,22 @@ on OOD validation leaves a trial; test scores are read once, of the choice that 
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gsx.columns import CorpusInfo
-from gsx.errors import GsxError, StageError, UsageError
-from gsx.pipeline.plan import Step
-from gsx.pipeline.recipe import parse_config
-from gsx.pipeline.runner import Watch, run_plan
-from gsx.pipeline.space import Choice, Space, options_of
+from gsx.errors import StageError, UsageError
+from gsx.pipeline.runner import Watch
+from gsx.pipeline.shards import Hire
+from gsx.pipeline.space import Space
 from gsx.pipeline.stages import stage_named
 from gsx.pipeline.study import Study, Trial, Tried, alone
+from gsx.pipeline.trial import SPLIT, Common, Made, run_trial
+from gsx.pipeline.trying import trying
 from gsx.storage.digest import canonical_json, sha256_bytes
 from gsx.storage.publish import draft_folder
 from gsx.storage.store import Artifact, Store
-
-SPLIT = "ood_val"
-"""The split that decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +31,9 @@ class Question:
     source_key: str
     """Key of the source corpus."""
     space: Space
-    fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Options of stages that are not chosen, by stage."""
-    seeds: int = 1
-    """Trainings of every trial; the mean decides."""
-    seed: int = 0
-    """Root of the streams that propose choices; the first of the training seeds."""
+    common: Common
+    round: int = 1
+    """Trials that are proposed together, before any of them ends: workers try these at once."""
 
     def study_path(self, store: Store) -> Path:
         """Return where the study lies: in a local store, or in the cache for a remote one."""
@@ -50,21 +42,14 @@ class Question:
             "values": {name: list(values) for name, values in self.space.values.items()},
             "fixed": {
                 stage: {k: v for k, v in options.items() if k not in stage_named(stage).places}
-                for stage, options in self.fixed.items()
+                for stage, options in self.common.fixed.items()
             },
-            "seeds": self.seeds,
-            "seed": self.seed,
+            "seeds": self.common.seeds,
+            "seed": self.common.seed,
+            **({"round": self.round} if self.round > 1 else {}),
         }
         name = sha256_bytes(canonical_json(identity))[:32]
         return draft_folder(store).parent / ".studies" / f"{name}.journal"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """What a trial made."""
-
-    corpus: Artifact
-    models: tuple[Artifact, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,89 +90,43 @@ def tune(
     watch: Watch,
     say: Callable[[str], None],
     report: Report,
+    hire: Hire | None = None,
 ) -> Tuned:
-    """Try choices until ``trials`` have ended, those of earlier runs included."""
-    path = question.study_path(store)
+    """Try choices until ``trials`` have ended, those of earlier runs included.
 
-    def make(chosen: Choice, say: Callable[[str], None] = say) -> Made:
-        return run_trial(question, chosen, source, store, watch=watch, say=say)
-
+    Which are tried does not depend on who tries them: proposals of a round know how the rounds
+    before it ended, and nothing else. ``hire`` opens a crew that tries those of a round at once.
+    """
+    path, common = question.study_path(store), question.common
     with alone(path):
-        study = Study(path, question.space, seed=question.seed, larger_is_better=larger_is_better)
+        study = Study(path, question.space, seed=common.seed, larger_is_better=larger_is_better)
         study.resume()
-        while len(study.tried()) < trials:
-            trial = study.ask()
-            if trial is None:
-                say("every choice has been tried")
-                break
-            _try(study, trial, make)
-            report(study.tried()[-1], study.best())
+        with trying(common, source, store, hire=hire, watch=watch, say=say) as attempts:
+            while (missing := trials - len(study.tried())) > 0:
+                asked = _ask(study, question.round)
+                if not asked:
+                    say("every choice has been tried")
+                    break
+                # What is asked and not tried now comes first the next time.
+                wanted = asked[:missing]
+                for trial, attempt in zip(wanted, attempts(wanted), strict=True):
+                    study.tell(trial, attempt.score, attempt.facts)
+                    report(study.tried()[-1], study.best())
         ended, best = study.tried(), study.best()
     if best is None:
         reason = ended[-1].facts["reason"] if ended else "none was run"
         raise StageError(f"none of {len(ended)} trials could be scored; the last: {reason}")
     # Everything is found by its key here, unless somebody removed it meanwhile.
-    return Tuned(path=path, trials=ended, best=best, made=make(best.chosen, lambda _: None))
+    made = run_trial(common, best.chosen, source, store, watch=watch)
+    return Tuned(path=path, trials=ended, best=best, made=made)
 
 
-def _try(study: Study, trial: Trial, make: Callable[[Choice], Made]) -> None:
-    began = time.perf_counter()
-    try:
-        made = make(trial.chosen)
-    except (StageError, UsageError) as error:
-        study.fail(trial, str(error))
-        return
-    facts = {
-        "corpus_key": made.corpus.key,
-        "model_keys": [model.key for model in made.models],
-        "seconds": round(time.perf_counter() - began, 1),
-    }
-    study.tell(trial, statistics.fmean(map(validation, made.models)), facts)
-
-
-def validation(model: Artifact) -> float:
-    """Return the best score of a model on OOD validation: all that a study may see."""
-    score: float = model.manifest.summary["quality"]["selection"][SPLIT][SPLIT]
-    return score
-
-
-def run_trial(
-    question: Question,
-    chosen: Choice,
-    source: Artifact,
-    store: Store,
-    *,
-    watch: Watch,
-    say: Callable[[str], None],
-) -> Made:
-    """Make the corpus and the models of a choice, or find them."""
-    from gsx.stages.splicing.inputs import preflight
-
-    generate = _config(question, chosen, "generate")
-    preflight(generate, {"corpus": source})
-    needed = stage_named("generate").inputs_of(generate).values()
-    configs = {
-        name: _config(question, chosen, name) for name in ("extract", "bridge") if name in needed
-    }
-    configs["generate"] = generate
-    plan = tuple(Step(stage_named(n), c, stage_named(n).inputs_of(c)) for n, c in configs.items())
-    *_, (_, built) = run_plan(plan, store, given={"prepare": source}, watch=watch, say=say)
-    stage = stage_named("train")
-    models = []
-    for seed in range(question.seed, question.seed + question.seeds):
-        config = _config(question, chosen, "train", seed=seed)
-        step = Step(stage, config, stage.inputs_of(config))
-        given = {"generate": built.artifact}
-        models += [
-            b.artifact for _, b in run_plan((step,), store, given=given, watch=watch, say=say)
-        ]
-    return Made(corpus=built.artifact, models=tuple(models))
-
-
-def _config(question: Question, chosen: Choice, stage: str, **own: Any) -> Any:  # noqa: ANN401
-    fixed = question.fixed.get(stage, {})
-    options = {**fixed, **options_of(chosen, stage), **own}
-    try:
-        return parse_config(stage, options, f"gsx tune [{stage}]")
-    except GsxError as error:
-        raise UsageError(str(error)) from error
+def _ask(study: Study, size: int) -> list[Trial]:
+    """Return what is left of a round; fewer when there are no more choices."""
+    asked: list[Trial] = []
+    for _ in range(size - len(study.tried()) % size):
+        trial = study.ask(beside=asked)
+        if trial is None:
+            break
+        asked.append(trial)
+    return asked

@@ -1,5 +1,7 @@
 """What a worker does: open the workshop of a job once, then make the shards it is asked for.
 
+Or it reads blocks of raw data that it is sent, and sends back what they hold.
+
 Nothing here knows how the worker was asked. Inputs are found by path or URL and must give the key
 of the job; credentials come from the worker's own environment.
 """
@@ -8,18 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import resource
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from gsx.errors import StoreError, UsageError
-from gsx.pipeline.plan import Step, identity_of
+from gsx.pipeline.plan import Step, identity_of, source_digest
 from gsx.pipeline.shards import Failure, Job, Result, make_one
 from gsx.pipeline.stages import stage_named
+from gsx.stages.datasets.blocks import pack, unpack
+from gsx.stages.datasets.workers import reader
 from gsx.stages.shards import ShardPlan, Workshop
 from gsx.storage.draft import Draft
 from gsx.storage.place import Place
@@ -38,15 +44,43 @@ def decisive_versions() -> dict[str, str]:
     return {name: version for name, version in versions().items() if name in DECISIVE}
 
 
-def make_shard(job: bytes, number: int, scratch: str) -> bytes:
-    """Make one shard of a job and return the result, both as JSON; failures are results too."""
+def make_shard(job: bytes, number: int, data: bytes, scratch: str) -> Result:
+    """Make one shard of a job, which is JSON; failures are results too."""
+    del data
+    return answered(number, lambda: _make(job, number, Path(scratch)))
+
+
+def read_block(job: bytes, number: int, data: bytes, scratch: str) -> Result:
+    """Return what is read of one block of raw data: the name of a reader, a line end, the block."""
+    del scratch
+
+    def read() -> Result:
+        _check(job)
+        name, _, block = data.partition(b"\n")
+        return Result(number=number, data=pack(reader(name.decode())(unpack(block))))
+
+    return answered(number, read)
+
+
+def answered(number: int, do: Callable[[], Result]) -> Result:
+    """Return what ``do`` returns, or why it could not, with the memory this process has had."""
     try:
-        result = _make(job, number, Path(scratch))
+        result = do()
     except Exception as error:
         result = Result(number=number, failure=Failure.of(error))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak_mib = round(peak / (1024 if sys.platform != "darwin" else 1 << 20), 1)
-    return msgspec.json.encode(msgspec.structs.replace(result, peak_mib=peak_mib))
+    return msgspec.structs.replace(result, peak_mib=peak_mib)
+
+
+@functools.lru_cache(maxsize=1)
+def _check(data: bytes) -> None:
+    """Refuse a job that other code or other packages ask for."""
+    job = msgspec.json.decode(data, type=Job)
+    require_versions(job)
+    stage = stage_named(job.stage)
+    config = msgspec.convert(job.config, stage.config)
+    require_source(job, source_digest(stage.sources + stage.own_sources(config)))
 
 
 def _make(data: bytes, number: int, scratch: Path) -> Result:
@@ -67,7 +101,7 @@ def _make(data: bytes, number: int, scratch: Path) -> Result:
         result = msgspec.structs.replace(made, units=found.units)
     else:
         size = sum(entry.size for unit in found.units for entry in unit.files.values())
-        result = Result(number=number, facts=found.facts, units=found.units, bytes=size, kept=True)
+        result = Result(number=number, facts=found.facts, units=found.units, size=size, kept=True)
     return result
 
 
@@ -94,16 +128,12 @@ def _open(data: bytes) -> tuple[Job, Workshop, list[ShardPlan]]:
         _opened.clear()
         keep_memory()
         job = msgspec.json.decode(data, type=Job)
-        _require_versions(job)
+        require_versions(job)
         stage = stage_named(job.stage)
         config = msgspec.convert(job.config, stage.config)
         inputs = {role: Artifact.open(Place.at(url)) for role, url in job.inputs.items()}
         identity = identity_of(Step(stage, config, stage.inputs_of(config)), inputs)
-        if identity.source != job.source:
-            raise UsageError(
-                f"this worker has other code of {job.stage} than whoever asked. Install the same "
-                "gsx on all machines and start the workers again."
-            )
+        require_source(job, identity.source)
         if identity.key != job.key or stage.workshop is None:
             raise StoreError(
                 f"this worker finds other inputs of {job.stage} at {', '.join(job.inputs.values())}"
@@ -114,7 +144,8 @@ def _open(data: bytes) -> tuple[Job, Workshop, list[ShardPlan]]:
     return _opened[data]
 
 
-def _require_versions(job: Job) -> None:
+def require_versions(job: Job) -> None:
+    """Refuse a job where packages that decide bytes have other versions here."""
     here = decisive_versions()
     for name, wanted in job.versions.items():
         if here.get(name) != wanted:
@@ -123,6 +154,15 @@ def _require_versions(job: Job) -> None:
                 f"{wanted}; the same bytes are promised for the same versions only. Install "
                 "constraints.txt on all machines."
             )
+
+
+def require_source(job: Job, source: str) -> None:
+    """Refuse a job where the code here is other code."""
+    if source != job.source:
+        raise UsageError(
+            f"this worker has other code of {job.stage} than whoever asked. Install the same "
+            "gsx on all machines and start the workers again."
+        )
 
 
 def _require_draft(draft: Draft, job: Job) -> None:

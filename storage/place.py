@@ -45,6 +45,11 @@ class Place:
         names = (protocol,) if isinstance(protocol, str) else protocol
         return Path(self.root) if "file" in names else None
 
+    @property
+    def address(self) -> str:
+        """The name by which other processes, in other folders, reach it."""
+        return self.url if self.local is None else self.root
+
     def child(self, name: str) -> Place:
         """Return the directory ``name`` inside this one."""
         return Place(url=f"{self.url}/{name}", fs=self.fs, root=f"{self.root}/{name}")

@@ -11,13 +11,11 @@ import json
 import math
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-import zarr
 from numcodecs.zstd import Zstd  # type: ignore[import-untyped]
-from zarr.storage import FsspecStore, LocalStore
 
 from gsx.columns import Axis, Column, CorpusInfo
 from gsx.errors import ArtifactError, TableError
@@ -25,6 +23,9 @@ from gsx.ragged import Array, Ragged
 from gsx.storage.disk import remove_tree
 from gsx.storage.place import Place
 from gsx.table import GraphTable, Values
+
+if TYPE_CHECKING:
+    import zarr
 
 METADATA = "zarr.json"
 CHUNK_ROWS = 131_072
@@ -103,6 +104,10 @@ class ZarrShard:
     """One shard, open for reading."""
 
     def __init__(self, place: Place, name: str, *, rows: int | None = None) -> None:
+        # Every process of gsx loads this module, and few of them read Zarr, which is slow to load.
+        import zarr
+        from zarr.storage import FsspecStore, LocalStore
+
         self.where = f"{place.url}/{name}"
         inner = place.child(name)
         _check_metadata(inner)
@@ -159,6 +164,8 @@ class ZarrShard:
         return Ragged(self._numbers(column.name + _PTR, "int64"), values)
 
     def _array(self, name: str) -> zarr.Array[Any]:
+        import zarr
+
         try:
             found = self._group.get(name)
         except (ValueError, TypeError) as error:

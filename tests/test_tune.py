@@ -139,6 +139,20 @@ def test_a_stopped_study_goes_on_to_the_same_choices(tmp_path, corpus, space, mo
     assert told["best"]["model_keys"] == expected["best"]["model_keys"]
 
 
+def test_a_round_is_the_same_wherever_it_was_stopped(tmp_path, corpus, space):
+    whole = tmp_path / "whole"
+    source = write_small_corpus(whole, unchanged, sizes=SIZES)
+    expected = json.loads(tune(whole, source.key, space, "--trials", 7, "--round", 3).stdout)
+    for trials in (2, 4, 7):
+        words = ("--trials", trials, "--round", 3)
+        told = json.loads(tune(tmp_path / "store", corpus.key, space, *words).stdout)
+        assert len(told["trials"]) == trials
+    assert choices(told) == choices(expected)
+    assert len({json.dumps(each) for each in choices(told)}) == 7
+    single = json.loads(tune(whole, source.key, space, "--trials", 7).stdout)
+    assert single["study"] != expected["study"]
+
+
 def test_the_mean_over_seeds_decides(tmp_path, corpus, space):
     more = ("--trials", 2, "--seeds", 2)
     told = json.loads(tune(tmp_path / "store", corpus.key, space, *more).stdout)
@@ -205,6 +219,7 @@ def test_a_corpus_without_ood_validation_is_refused(tmp_path, space):
     [
         (("motif-size", "--trials", 0), "--trials must be at least 1; got 0"),
         (("motif-size", "--seeds", 0), "--seeds must be at least 1; got 0"),
+        (("motif-size", "--round", 0), "--round must be at least 1; got 0"),
         (("motif-sise",), "no dataset and no corpus `motif-sise`. Did you mean `motif-size`"),
     ],
 )

@@ -3,11 +3,13 @@
 A worker is ``python -m gsx.stages.datasets.workers NAME``: it reads blocks from its standard input,
 hands each to one of the functions below and writes what that returns. A block is a set of named
 arrays as an npz file, after its length. Results come in the order of the blocks, so they do not
-depend on how many workers there are.
+depend on how many workers there are. Whoever has workers of another kind, on other machines
+perhaps, lends them with `spread_by`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import subprocess
@@ -27,13 +29,32 @@ FUNCTIONS: Mapping[str, str] = {
     "superpixels": "gsx.stages.kernels.superpixels:read_block",
 }
 """What workers can do: the module and the name of a function from block to block."""
+Elsewhere = Callable[[str, Iterable[Block]], Iterator[dict[str, Array]]]
+"""Does what `spread` does, by other workers."""
 VARIABLE = "GSX_WORKERS"
 _MOST = 16
 _HEADER = 8
+_elsewhere: Elsewhere | None = None
+
+
+@contextlib.contextmanager
+def spread_by(elsewhere: Elsewhere) -> Iterator[None]:
+    """Have blocks worked on elsewhere until the end, in all threads of this process."""
+    global _elsewhere
+    before, _elsewhere = _elsewhere, elsewhere
+    try:
+        yield
+    finally:
+        _elsewhere = before
 
 
 def worker_count() -> int:
-    """Return how many workers to use: GSX_WORKERS, else one per processor, at most 16."""
+    """Return how many workers to use: GSX_WORKERS, else one per processor, at most 16.
+
+    Workers elsewhere count as two: there is more than this process, and they know their number.
+    """
+    if _elsewhere is not None:
+        return 2
     given = os.environ.get(VARIABLE)
     if given is None:
         return min(_MOST, len(os.sched_getaffinity(0)))
@@ -48,9 +69,10 @@ def spread(name: str, blocks: Iterable[Block], workers: int) -> Iterator[dict[st
     With one worker it runs here. Few blocks are in hand at once, however many there are.
     """
     if workers == 1:
-        function = _function(name)
-        for block in blocks:
-            yield function(block)
+        yield from map(reader(name), blocks)
+        return
+    if _elsewhere is not None:
+        yield from _elsewhere(name, blocks)
         return
     crew = [_Worker(name) for _ in range(workers)]
     idle: SimpleQueue[_Worker] = SimpleQueue()
@@ -144,7 +166,8 @@ def _receive(stream: IO[bytes]) -> dict[str, Array] | None:
     return unpack(data) if len(data) == size else None
 
 
-def _function(name: str) -> Callable[[Block], dict[str, Array]]:
+def reader(name: str) -> Callable[[Block], dict[str, Array]]:
+    """Return the function called ``name``."""
     module, _, attribute = FUNCTIONS[name].partition(":")
     found: Callable[[Block], dict[str, Array]] = getattr(importlib.import_module(module), attribute)
     return found
@@ -152,7 +175,7 @@ def _function(name: str) -> Callable[[Block], dict[str, Array]]:
 
 def main() -> None:
     """Answer blocks until there are no more."""
-    function = _function(sys.argv[1])
+    function = reader(sys.argv[1])
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # whatever prints must not garble the answers
     while (block := _receive(sys.stdin.buffer)) is not None:
