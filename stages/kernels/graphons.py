@@ -16,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 
 THRESHOLD = 2.02
 """What a singular value must reach, as a multiple of what noise of the mean gives."""
+ROUNDS = 4
+"""Times the diagonal is told from the rest."""
 DRAWS = 1 << 21
 """Numbers drawn at once."""
 
@@ -48,16 +50,19 @@ def graphon_of(mean: Floats, graphs: int) -> Floats:
     """Estimate a graphon from the mean adjacency of some graphs, by thresholding singular values.
 
     Chatterjee's threshold for entries of variance v is (2 + η) sqrt(n v). The mean over m graphs
-    leaves v / m of the variance of an edge, which is told from the mean itself. The largest value
+    leaves v / m of the variance of an edge, which is told from the mean itself. Nothing is known of
+    the diagonal: it is taken to be what the rest says of it, in a few rounds. The largest value
     always stays; a place that no graph has is joined to none.
     """
     size = len(mean)
-    variance = float((mean * (1 - mean)).mean())
-    values, vectors = np.linalg.eigh(mean)
-    strength = np.abs(values)
-    keep = strength >= THRESHOLD * np.sqrt(size * variance / max(graphs, 1))
-    keep[int(strength.argmax())] = True
-    found = (vectors[:, keep] * values[keep]) @ vectors[:, keep].T
+    least = THRESHOLD * np.sqrt(size * float((mean * (1 - mean)).mean()) / max(graphs, 1))
+    found, diagonal = mean, mean.sum(axis=1) / max(size - 1, 1)
+    for _ in range(ROUNDS):
+        values, vectors = np.linalg.eigh(mean + np.diag(diagonal))
+        strength = np.abs(values)
+        keep = strength >= min(least, float(strength.max()))
+        found = (vectors[:, keep] * values[keep]) @ vectors[:, keep].T
+        diagonal = np.clip(np.diagonal(found), 0, 1)
     found = np.clip((found + found.T) / 2, 0, 1)
     np.fill_diagonal(found, 0)
     bare = ~mean.any(axis=1)
