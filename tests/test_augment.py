@@ -13,13 +13,14 @@ from gsx.pipeline.plan import Step
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.runner import run_plan
 from gsx.pipeline.stages import stage_named
-from gsx.ragged import texts_of
+from gsx.ragged import pointers, texts_of
 from gsx.stages.augment import METHODS, AugmentConfig, resolve
 from gsx.stages.kernels.rows import features_of
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.storage.audit import audit
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Store
+from gsx.table import GraphTable
 from tests.artifacts import gsx as command
 from tests.made import corpus_without_edges, run_recipe, run_stage, write_small_corpus
 from tests.planted import planted_graphs, planted_nodes, write_planted
@@ -206,9 +207,6 @@ def test_mixed_graphs_are_as_dense_as_their_graphons_say(tmp_path):
 
 
 def _two_classes(count, table):
-    from gsx.ragged import pointers
-    from gsx.table import GraphTable
-
     here = np.arange(12)
     gap = np.abs(here[:, None] - here)
     ring, full = np.argwhere((gap == 1) | (gap == 11)), np.argwhere(gap > 0)
@@ -357,6 +355,48 @@ def test_learners_train_on_augmented_corpora_of_a_recipe(tmp_path):
     assert made["train"].manifest.parents[0].key == made["augment"].key
 
 
+# What is said of them
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_reports_hold_new_graphs_against_their_parents(made, tmp_path, method):
+    artifact = augment(made, method)
+    page = tmp_path / "page.html"
+    done = command("report", artifact.key[:12], "-o", page, "--store", made["folder"])
+    assert done.code == 0, done.err
+    text = page.read_text()
+    if method != "g-mixup":
+        assert "Every label of 180 changed graphs was computed again" in text
+        assert "all are edges of its parent." in text
+    assert "No held-out graph leaks in" in text
+
+
+def test_cards_name_the_method_and_what_labels_are_worth(made, tmp_path):
+    artifact = augment(made, "drop-node")
+    folder = tmp_path / "out"
+    done = command("export", artifact.key[:12], folder, "--store", made["folder"])
+    assert done.code == 0, done.err
+    card = (folder / "README.md").read_text()
+    assert "180 training graphs are synthetic: made from training graphs by drop-node." in card
+    assert "Graph Structure Extrapolation (Li" not in card
+    assert "Graphs of drop-node have the label of the graph they were made of" in card
+    assert "as right as the extractor" not in card
+
+
+def test_what_is_no_molecule_is_not_exported_as_one(molecules, tmp_path):
+    artifact = augment(molecules, "drop-edge", count=30)
+    source = Corpus(molecules["prepare"]).splits["train"]
+    for layout in ("smi", "sdf"):
+        folder = tmp_path / layout
+        done = command("export", artifact.key[:12], folder, "--to", layout, "--store",
+                       molecules["folder"])  # fmt: skip
+        assert done.code == 0, done.err
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert manifest["counts"]["train"] == source
+        assert manifest["dropped"][-1] == {"reason": "no molecules", "count": 30, "examples": []}
+    assert len((tmp_path / "smi" / "train.smi").read_text().splitlines()) == source
+
+
 # Bad input
 
 
@@ -396,8 +436,27 @@ def test_one_class_cannot_be_mixed(tmp_path):
         augment(made, "g-mixup")
     assert str(error.value) == (
         "G-Mixup mixes classes, and the training graphs of planted-graphs with a hard label have 1."
+        " Use another augmenter."
     )
     assert len(list((tmp_path / "corpus").iterdir())) == 1
+
+
+def test_graphs_of_one_node_have_no_graphon(tmp_path):
+    table, info = planted_graphs(30)
+    single = GraphTable(
+        node_ptr=np.arange(31),
+        edge_ptr=np.zeros(31, dtype=np.int64),
+        graph=table.graph,
+        node={"node_feat": table.node["node_feat"][::3]},
+        edge={name: values[:0] for name, values in table.edge.items()},
+    )
+    made = {"folder": tmp_path, "prepare": write_planted(tmp_path, single, info)}
+    with pytest.raises(StageError) as error:
+        augment(made, "g-mixup")
+    assert str(error.value) == (
+        "G-Mixup samples graphs of the median size, which is 1 for planted-graphs; it must lie in "
+        "2..2048. Use another augmenter."
+    )
 
 
 def test_values_cannot_be_mixed(tmp_path):

@@ -9,6 +9,7 @@ out, as in the published code; a graph without any edge is one node.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -68,7 +69,7 @@ class Classes:
         if not 2 <= size <= LARGEST:
             raise StageError(
                 f"G-Mixup samples graphs of the median size, which is {size} for {name}; it must "
-                f"lie in 2..{LARGEST}."
+                f"lie in 2..{LARGEST}. Use another augmenter."
             )
         place = places(train)
         graphs = np.bincount(label, minlength=count)
@@ -86,12 +87,6 @@ class Classes:
         if features.dtype.kind == "f":
             means = _means(features[nodes], node_ptr)[:-1].reshape(count, size, -1)
         return cls(train, graphs, graphons, nodes, node_ptr, edges, edge_ptr, means)
-
-    def share(self, ptr: Ints, first: Ints, second: Ints, weight: Floats) -> Floats:
-        """Return the weight of the first group of pairs; all of it where one group is empty."""
-        count = np.diff(ptr)
-        found = np.where(count[first] == 0, 0.0, np.where(count[second] == 0, 1.0, weight))
-        return np.asarray(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +117,7 @@ class Mixer:
         if len(there) < 2:
             raise StageError(
                 f"G-Mixup mixes classes, and the training graphs of {info.name} with a hard label "
-                f"have {len(there)}."
+                f"have {len(there)}. Use another augmenter."
             )
         classes = Classes.of(train, label, count, info.name)
         stream = rng(seed, "augment", ORIGIN, "pairs")
@@ -195,7 +190,7 @@ class Mixer:
     ) -> dict[str, Values]:
         classes = self.classes
         first, second = (self.pairs[pair].T * classes.size) + place
-        share = classes.share(classes.node_ptr, first, second, self.weight[pair])
+        share = _share(classes.node_ptr, first, second, self.weight[pair])
         known = classes.train.dense("node", "node_feat")
         if classes.means is not None:
             flat = classes.means.reshape(-1, known.shape[1])
@@ -203,32 +198,42 @@ class Mixer:
         else:
             group = np.where(stream.random(len(pair)) < share, first, second)
             features = known[classes.nodes[draw_of_groups(classes.node_ptr, group, stream)]]
-        return self._columns("node", {"node_feat": features.astype(known.dtype)}, len(pair))
+        found = {"node_feat": features.astype(known.dtype)}
+        return _with_missing(found, classes.train.node, len(pair))
 
     def _edge_columns(
         self, pair: Ints, order: Ints, stream: np.random.Generator
     ) -> dict[str, Values]:
         """Return the columns of edges in both directions, which have the same attributes."""
-        classes, found = self.classes, {}
+        classes = self.classes
+        found: dict[str, Array] = {}
         if "edge_attr" in classes.train.edge:
             first, second = self.pairs[pair].T
-            share = classes.share(classes.edge_ptr, first, second, self.weight[pair])
+            share = _share(classes.edge_ptr, first, second, self.weight[pair])
             group = np.where(stream.random(len(pair)) < share, first, second)
             like = classes.edges[draw_of_groups(classes.edge_ptr, group, stream)]
             known = classes.train.dense("edge", "edge_attr")[like]
             found["edge_attr"] = np.concatenate([known, known])[order]
-        return self._columns("edge", found, len(order))
+        return _with_missing(found, classes.train.edge, len(order))
 
-    def _columns(self, axis: str, found: dict[str, Array], rows: int) -> dict[str, Values]:
-        """Add the dataset's own columns, marked as missing."""
-        train = self.classes.train
-        have = {*found, "edge_src", "edge_dst"}
-        columns: dict[str, Values] = dict(found)
-        for name in train.node if axis == "node" else train.edge:
-            if name not in have:
-                old = train.dense("node" if axis == "node" else "edge", name)
-                columns[name] = missing(old.dtype, (rows, *old.shape[1:]))
-        return columns
+
+def _share(ptr: Ints, first: Ints, second: Ints, weight: Floats) -> Floats:
+    """Return the weight of the first of two groups; all or nothing where one of them is empty."""
+    count = np.diff(ptr)
+    found = np.where(count[first] == 0, 0.0, np.where(count[second] == 0, 1.0, weight))
+    return np.asarray(found)
+
+
+def _with_missing(
+    found: Mapping[str, Array], columns: Mapping[str, Values], rows: int
+) -> dict[str, Values]:
+    """Add the dataset's own columns, marked as missing."""
+    more = {
+        name: missing(old.dtype, (rows, *old.shape[1:]))
+        for name, old in columns.items()
+        if name not in (*found, "edge_src", "edge_dst") and isinstance(old, np.ndarray)
+    }
+    return {**found, **more}
 
 
 def _means(rows: Array, ptr: Ints) -> Floats:

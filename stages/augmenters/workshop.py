@@ -32,6 +32,8 @@ from gsx.table import GraphTable, concat
 if TYPE_CHECKING:
     from gsx.stages.augment import AugmentConfig
 
+BLOCK_NODES = 1_000_000
+"""Nodes above which a block holds fewer graphs."""
 SHARD_NODES = 4_000_000
 """Nodes above which a shard holds fewer graphs than asked for."""
 
@@ -48,8 +50,9 @@ class Augmenting:
         self._held_out = held_out_hashes(corpus)
         count = config.count or max(round(len(self._train) * (config.ratio or 1.0)), 1)
         self._items = self._items_of(count)
-        self._block = min(BLOCK_GRAPHS, config.shard_graphs)
         nodes = max(float(self._train.num_nodes.mean()), 1.0)
+        most = min(BLOCK_GRAPHS, config.shard_graphs)
+        self._block = int(np.clip(BLOCK_NODES / nodes, 1, most))
         wanted = min(config.shard_graphs, int(SHARD_NODES / nodes))
         carried = [] if config.augmented_only else corpus.shards
         self._first_id = next_id(corpus)
