@@ -79,6 +79,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/splice.py
 	$(BIN)/python bench/featx.py
+	$(BIN)/python bench/augment.py
 	$(BIN)/python bench/train.py
 	$(BIN)/python bench/precision.py
 

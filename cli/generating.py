@@ -1,4 +1,4 @@
-"""Turn the command line of `gsx generate` into a plan: what is given, and what must be made."""
+"""Turn the command line of `gsx generate` or `gsx augment` into a plan: what must be made."""
 
 from __future__ import annotations
 
@@ -41,15 +41,7 @@ def generating_plan(
     if source.endswith(".toml"):
         return _from_recipe(source, given), {}
     place = Store.at(store)
-    artifacts: dict[str, Artifact] = {}
-    configs: dict[str, Any] = {}
-    if any(source in (*family.names, *family.aliases) for family in FAMILIES):
-        options = {"dataset": source, "raw": given["raw"], **_some(given, "num_graphs")}
-        configs["prepare"] = _config("prepare", options)
-    else:
-        if given["num_graphs"] is not None:
-            raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
-        artifacts["prepare"] = corpus_named(place, source)
+    configs, artifacts = _source(source, given, place)
     wanted = _config("generate", _generate_options(given))
     needed = _stages_needed(wanted)
     for stage, option, kind in PRETRAINED:
@@ -67,6 +59,36 @@ def generating_plan(
         roles = stage_named("generate").inputs_of(wanted)
         _check(wanted, {role: artifacts[name] for role, name in roles.items() if name in artifacts})
     return make_plan(Recipe("generate", configs)), artifacts
+
+
+def augmenting_plan(
+    source: str, given: Mapping[str, Any], store: str | None
+) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
+    """Return the steps that augment a dataset or a corpus, and the artifact that stands for one."""
+    configs, artifacts = _source(source, given, Store.at(store))
+    names = ("method", "rate", "masked", "pairs", "replicas", "ratio", "count", "seed",
+             "shard_graphs")  # fmt: skip
+    options = _some(given, *names)
+    if given["mix"] is not None:
+        options["mix"] = _interval(given["mix"])
+    if given["form"] is not None:
+        options["formats"] = FORMATS[given["form"]]
+    if given["augmented_only"]:
+        options["augmented_only"] = True
+    configs["augment"] = _config("augment", options)
+    return make_plan(Recipe("augment", configs)), artifacts
+
+
+def _source(
+    source: str, given: Mapping[str, Any], place: Store
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the config that prepares a dataset, or the corpus that was named."""
+    if any(source in (*family.names, *family.aliases) for family in FAMILIES):
+        options = {"dataset": source, "raw": given["raw"], **_some(given, "num_graphs")}
+        return {"prepare": _config("prepare", options)}, {}
+    if given["num_graphs"] is not None:
+        raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
+    return {}, {"prepare": corpus_named(place, source)}
 
 
 def _check(config: Any, inputs: Mapping[str, Artifact]) -> None:  # noqa: ANN401
@@ -162,6 +184,14 @@ def _range(text: str) -> tuple[int, int]:
         raise UsageError(f"--f takes a number or a range such as 2..4; got `{text}`")
     low = int(found[1])
     return low, int(found[2] or low)
+
+
+def _interval(text: str) -> tuple[float, float]:
+    low, _, high = text.partition("..")
+    try:
+        return float(low), float(high or low)
+    except ValueError as error:
+        raise UsageError(f"--mix takes a range such as 0.1..0.2; got `{text}`") from error
 
 
 def _stages_needed(config: Any) -> set[str]:  # noqa: ANN401

@@ -85,7 +85,8 @@ def train(
     if (results is None) != (method is None):
         raise UsageError("give --results DIR and --method NAME together")
     artifact = Store.at(making.store).resolve(corpus, kind="corpus")
-    source = "generate" if artifact.manifest.stage == "generate" else "prepare"
+    made_by = artifact.manifest.stage
+    source = made_by if made_by in ("generate", "augment") else "prepare"
     options = train_options(preset, given, **_kind(artifact))
     built = run_stage(
         "train", {**options, "source": source}, {source: artifact}, making, announce=False

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gsx import __version__
-from gsx.cli import care, compare, doctor, exchange, learn, look, make, share
+from gsx.cli import augment, care, compare, doctor, exchange, learn, look, make, share
 from gsx.cli import fetch as fetching
 from gsx.cli import pretrain as pretraining
 from gsx.cli import tune as tuning
@@ -29,6 +29,7 @@ for _command in (
     make.describe,
     pretraining.pretrain,
     make.generate,
+    augment.augment,
     learn.train,
     compare.evaluate,
     compare.tabulate,

@@ -211,7 +211,7 @@ def generate(
     from gsx.cli.generating import generating_plan
 
     plan, artifacts = generating_plan(source, given, making.store)
-    results = _run(plan, artifacts, making, out, asked, hand_out=portable_copy)
+    results = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)
     if making.as_json and not making.dry_run:
         steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
         print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
@@ -227,7 +227,7 @@ def run(recipe: Path, raw: str | None, asked: Asked, making: Making) -> None:
     from gsx.pipeline.plan import make_plan
     from gsx.pipeline.recipe import read_recipe
 
-    results = _run(make_plan(read_recipe(recipe, raw=raw)), {}, making, None, asked)
+    results = execute(make_plan(read_recipe(recipe, raw=raw)), {}, making, None, asked)
     if making.as_json and not making.dry_run:
         steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
         print_json({"steps": steps})
@@ -253,7 +253,7 @@ def run_stage(
 
     stage = stage_named(name)
     config = parse_config(name, options, f"gsx {name}")
-    results = _run((Step(stage, config, stage.inputs_of(config)),), given, making, out, asked)
+    results = execute((Step(stage, config, stage.inputs_of(config)),), given, making, out, asked)
     if making.dry_run:
         return None
     built, path = results[0][1:]
@@ -262,7 +262,7 @@ def run_stage(
     return built
 
 
-def _run(
+def execute(
     plan: tuple[Step, ...],
     given: Mapping[str, Artifact],
     making: Making,

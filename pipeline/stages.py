@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsx.stages import bridge, convert, describe, extract, generate, mask, prepare, train
+from gsx.stages import augment, bridge, convert, describe, extract, generate, mask, prepare, train
 from gsx.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
@@ -13,6 +13,7 @@ STAGES: tuple[Stage, ...] = (
     bridge.STAGE,
     mask.STAGE,
     generate.STAGE,
+    augment.STAGE,
     train.STAGE,
 )
 

@@ -64,6 +64,13 @@ def _outcome(given: Given, layout: Layout) -> Outcome:
         if any(soft.values()):
             reason = "soft labels (`--labels argmax` or `soft` keeps such graphs)"
             dropped = (*dropped, Dropped(reason=reason, count=sum(soft.values())))
+    if layout in ("smi", "sdf"):
+        from gsx.stages.exporting.molecules import without_smiles
+
+        none = without_smiles(given)
+        counts = {split: count - none.get(split, 0) for split, count in counts.items()}
+        if any(none.values()):
+            dropped = (*dropped, Dropped(reason="no molecules", count=sum(none.values())))
     return Outcome(counts=counts, dropped=dropped, warnings=source.warnings, summary=source.summary)
 
 

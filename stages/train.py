@@ -36,6 +36,8 @@ WEIGHTS = {
 }
 """File of the weights each rule selects."""
 SHAPE = "model.json"
+ROLES = {"corpus": "generate", "source": "prepare", "augmented": "augment"}
+"""Role of the corpus, and the step that makes it."""
 PENALTIES = {"groupdro": 0.01}
 """Penalties of learners that are not 1 when left out."""
 
@@ -43,7 +45,7 @@ PENALTIES = {"groupdro": 0.01}
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of ``[train]``; without any, sized for a laptop."""
 
-    source: Literal["generate", "prepare"] = "generate"
+    source: Literal["generate", "prepare", "augment"] = "generate"
     """Which step of a recipe makes the corpus."""
     learner: Literal["erm", "vrex", "irm", "groupdro", "coral", "dann"] = "erm"
     """What is made small: the mean loss, or also how much environments differ."""
@@ -252,8 +254,8 @@ STAGE = Stage(
     version=2,
     kind="model",
     config=TrainConfig,
-    inputs={"corpus": "generate", "source": "prepare"},
-    needs=lambda config: frozenset({"corpus" if config.source == "generate" else "source"}),
+    inputs=ROLES,
+    needs=lambda config: frozenset(role for role in ROLES if ROLES[role] == config.source),
     resolve=resolve,
     run=run,
     seeds=lambda config: {"train": config.seed},

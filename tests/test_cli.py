@@ -9,9 +9,9 @@ import time
 import pytest
 
 COMMANDS = (
-    "datasets", "describe", "diff", "doctor", "evaluate", "export", "fetch", "gc", "generate",
-    "keygen", "lineage", "ls", "prepare", "pretrain", "pull", "push", "report", "run", "show",
-    "sign", "table", "train", "tune", "verify",
+    "augment", "datasets", "describe", "diff", "doctor", "evaluate", "export", "fetch", "gc",
+    "generate", "keygen", "lineage", "ls", "prepare", "pretrain", "pull", "push", "report", "run",
+    "show", "sign", "table", "train", "tune", "verify",
 )  # fmt: skip
 
 

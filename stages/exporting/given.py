@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from gsx.columns import ORIGINS
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 
+SOURCE = ORIGINS.index("source")
 LabelMode = Literal["same-class", "argmax", "soft"]
 """Leave graphs with soft labels out, take their likeliest class, or keep labels as they are."""
 
@@ -29,5 +33,6 @@ class Given:
     @property
     def augmented(self) -> int:
         """How many graphs were made from others."""
-        rows = self.corpus.environments
-        return sum(row.get("count", 0) for row in rows if row["origin"] != "source")
+        shards = range(len(self.corpus.shards))
+        codes = [self.corpus.graph_columns(number, ["origin"])["origin"] for number in shards]
+        return sum(int(np.count_nonzero(np.asarray(each) != SOURCE)) for each in codes)

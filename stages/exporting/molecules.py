@@ -9,7 +9,7 @@ import numpy as np
 
 from gsx.columns import ORIGINS
 from gsx.errors import UsageError
-from gsx.ragged import texts_of
+from gsx.ragged import Ragged, texts_of
 from gsx.stages.exporting.given import Given
 from gsx.storage.bundle import Bundle
 from gsx.table import GraphTable
@@ -46,12 +46,23 @@ def _require_molecules(given: Given) -> None:
         )
 
 
+def without_smiles(given: Given) -> dict[str, int]:
+    """Return how many graphs of every split are no molecules, and so are not written."""
+    found = dict.fromkeys(given.corpus.splits, 0)
+    for number, shard in enumerate(given.corpus.shards):
+        texts = given.corpus.graph_columns(number, ["smiles"])["smiles"]
+        if isinstance(texts, Ragged):
+            found[shard.split] += int((np.diff(texts.ptr) == 0).sum())
+    return found
+
+
 def _write_smiles(path: Path, given: Given, split: str) -> None:
     with path.open("w", encoding="utf-8") as stream:
         for table in given.corpus.iter_tables(split=split, columns=["graph_id", "smiles"]):
             texts = texts_of(table.lists("graph", "smiles"))
             ids = table.dense("graph", "graph_id").tolist()
-            stream.writelines(f"{text}\t{id_}\n" for text, id_ in zip(texts, ids, strict=True))
+            rows = zip(texts, ids, strict=True)
+            stream.writelines(f"{text}\t{id_}\n" for text, id_ in rows if text)
 
 
 def _write_structures(path: Path, given: Given, split: str) -> None:
@@ -64,6 +75,8 @@ def _write_structures(path: Path, given: Given, split: str) -> None:
         for table in given.corpus.iter_tables(split=split, columns=_KEPT):
             texts = texts_of(table.lists("graph", "smiles"))
             for row, text in enumerate(texts):
+                if not text:
+                    continue
                 molecule = parse_smiles(text)
                 for name, value in _properties(given, table, row).items():
                     molecule.SetProp(name, value)

@@ -19,6 +19,7 @@ _LICENCES = {
     "odc-by": "ODC-By-1.0",
 }
 """Identifiers of the Hub, and those of SPDX."""
+EXTRAPOLATION = "Graph Structure Extrapolation (Li, Gui, Luo, Ji, ICML 2024)"
 
 
 def licence_id(text: str) -> str | None:
@@ -48,10 +49,20 @@ def about(given: Given) -> str:
     if given.augmented:
         lines.append(
             f"{given.augmented:,} training graphs are synthetic: made from training graphs by "
-            "Graph Structure Extrapolation (Li, Gui, Luo, Ji, ICML 2024). The column `origin` "
+            f"{' and '.join(_methods(given.lineage))}. The column `origin` "
             "tells which, and `provenance` where every node, edge and label of them came from."
         )
     return " ".join(lines)
+
+
+def _methods(lineage: Sequence[Manifest]) -> list[str]:
+    """Name what made synthetic graphs, the first of them first."""
+    found = [
+        m.config["method"] if m.stage == "augment" else EXTRAPOLATION
+        for m in reversed(lineage)
+        if m.stage in ("generate", "augment")
+    ]
+    return list(dict.fromkeys(found)) or [EXTRAPOLATION]
 
 
 def made_by(given: Given) -> Iterator[str]:
@@ -80,14 +91,31 @@ def limits(given: Given) -> list[str]:
         lines += [
             "Synthetic graphs are for training. Scores belong to the held-out splits, which hold "
             "source graphs only.",
-            "Labels of synthetic graphs are those of the pieces that were found to decide them, so "
-            "they are as right as the extractor; where labels were mixed they are soft.",
+            *_label_lines(given.lineage),
             "Augmentation alone cannot show which features are causal; compare with training on "
             "`origin = source`.",
             *quality_lines(manifest),
             *_extractor_lines(given.lineage),
         ]
     return lines
+
+
+def _label_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
+    """Yield what labels of synthetic graphs are worth."""
+    methods = _methods(lineage)
+    if EXTRAPOLATION in methods:
+        yield (
+            "Labels of synthetic graphs are those of the pieces that were found to decide them, so "
+            "they are as right as the extractor; where labels were mixed they are soft."
+        )
+    for method in methods:
+        if method == "g-mixup":
+            yield "Graphs of g-mixup are drawn from means over two classes; their labels are soft."
+        elif method != EXTRAPOLATION:
+            yield (
+                f"Graphs of {method} have the label of the graph they were made of, whether or not "
+                "what is left of it still tells it."
+            )
 
 
 def _extractor_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
@@ -112,5 +140,10 @@ def quality_lines(manifest: Manifest) -> list[str]:
                 f"{row['distinct']:,} distinct, {row['larger_than_training']:.1%} larger and "
                 f"{row['smaller_than_training']:.1%} smaller than any training graph, "
                 f"{row['overlap_with_held_out']:,} equal to a held-out graph."
+            )
+        if name == "augment" and isinstance(row, dict) and "distinct" in row:
+            lines.append(
+                f"{row['method']}: {row['graphs']:,} graphs, {row['distinct']:,} distinct, "
+                f"{row['same_as_training']:,} equal to a training graph."
             )
     return lines

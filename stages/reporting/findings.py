@@ -20,6 +20,10 @@ ORIGIN_WORDS = {
     "g_inv_env": "causal piece in other surroundings",
     "g_whole": "whole graphs joined",
     "featx": "features extrapolated",
+    "dropnode": "nodes dropped",
+    "dropedge": "edges dropped",
+    "maskfeature": "features masked",
+    "g_mixup": "classes mixed by their graphons",
 }
 
 

@@ -12,7 +12,7 @@ from gsx.drawing import LARGEST, places
 from gsx.ragged import Array, Ints
 from gsx.seeds import rng
 from gsx.stages.kernels.atoms import molecular
-from gsx.stages.reporting.sample import SOURCE, Facts, Sample
+from gsx.stages.reporting.sample import CHANGED, SOURCE, Facts, Sample
 from gsx.table import GraphTable
 
 SIDE = 240
@@ -110,7 +110,7 @@ def _roles(graph: GraphTable, origin: int, pieces: Pieces | None) -> list[str]:
         known = pieces.roles(int(graph.dense("graph", "graph_id")[0])) if pieces else None
         return known or ["n"] * graph.total_nodes
     slots = graph.lists("graph", "provenance.node_slot").values.tolist()
-    if len(slots) != graph.total_nodes:
+    if len(slots) != graph.total_nodes or ORIGINS[origin] in CHANGED:
         return ["n"] * graph.total_nodes
     if ORIGINS[origin] == "g_whole":
         return ["b" if slot < 0 else f"w{slot % PIECES}" for slot in slots]

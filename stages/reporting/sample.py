@@ -15,6 +15,8 @@ from gsx.storage.corpus import Corpus
 from gsx.table import GraphTable, concat
 
 SOURCE = ORIGINS.index("source")
+CHANGED = ("dropnode", "dropedge", "maskfeature")
+"""Origins of graphs that are one graph with something left out."""
 SAMPLE = 1500
 """Graphs of every group that are looked at closely."""
 

@@ -13,7 +13,7 @@ from gsx.ragged import Ints, rows_of, texts_of
 from gsx.stages.kernels.edges import global_edges
 from gsx.stages.kernels.splice import labels_by
 from gsx.stages.kernels.subgraphs import is_connected
-from gsx.stages.reporting.sample import Facts, Sample, rows_by_id
+from gsx.stages.reporting.sample import CHANGED, Facts, Sample, rows_by_id
 from gsx.storage.manifest import Manifest
 from gsx.table import GraphTable
 
@@ -40,16 +40,20 @@ def checks(
     """Yield every check that a corpus allows."""
     spliced = np.isin(facts.origin, [ORIGINS.index(name) for name in SPLICED])
     if spliced.any():
-        yield _labels(facts, np.flatnonzero(spliced), lineage)
+        yield _labels(facts, np.flatnonzero(spliced), lineage, "spliced")
         rows = sample.at(np.flatnonzero(spliced))
-        yield _edges(facts, sample, rows)
+        yield _edges(facts, sample, rows, "spliced")
         yield _connected(sample.table.take(rows), lineage)
         yield from _molecules(info, sample.table.take(rows))
+    changed = np.flatnonzero(np.isin(facts.origin, [ORIGINS.index(name) for name in CHANGED]))
+    if len(changed):
+        yield _labels(facts, changed, lineage, "changed")
+        yield _edges(facts, sample, sample.at(changed), "changed")
     yield from _leaks(lineage)
     yield from _extractor(lineage)
 
 
-def _labels(facts: Facts, rows: Ints, lineage: Sequence[Manifest]) -> Check:
+def _labels(facts: Facts, rows: Ints, lineage: Sequence[Manifest], what: str) -> Check:
     """Compute every label again from the parents' labels over the slots that vote."""
     parents = facts.parents.take(rows)
     counts = np.diff(parents.ptr)
@@ -66,13 +70,13 @@ def _labels(facts: Facts, rows: Ints, lineage: Sequence[Manifest]) -> Check:
     same = np.isclose(again, facts.y[rows], atol=TOLERANCE, equal_nan=True).all(axis=1)
     wrong = int((~same).sum())
     text = (
-        f"Every label of {len(rows):,} spliced graphs was computed again from its parents' labels; "
+        f"Every label of {len(rows):,} {what} graphs was computed again from its parents' labels; "
         + (f"{wrong:,} differ." if wrong else "all agree.")
     )
     return Check("bad" if wrong else "good", title, f"{same.mean():.1%}", text)
 
 
-def _edges(facts: Facts, sample: Sample, rows: Ints) -> Check:
+def _edges(facts: Facts, sample: Sample, rows: Ints, what: str) -> Check:
     """Look for every edge that is no bridge in the parent of its two nodes."""
     table = sample.table.take(rows)
     title = "Edges come from parents"
@@ -99,9 +103,9 @@ def _edges(facts: Facts, sample: Sample, rows: Ints) -> Check:
     found = inside & np.isin(wanted, known)
     wrong = int((~found).sum())
     text = (
-        f"{len(kept):,} edges of {len(rows):,} spliced graphs lie inside a piece; "
+        f"{len(kept):,} edges of {len(rows):,} {what} graphs lie inside a piece; "
         + (f"{wrong:,} of them are not in its parent." if wrong else "all are edges of its parent.")
-        + f" The other {int(bridge.sum()):,} are bridges."
+        + (f" The other {int(bridge.sum()):,} are bridges." if what == "spliced" else "")
     )
     share = float(found.mean()) if len(found) else 1.0
     return Check("bad" if wrong else "good", title, f"{share:.1%}", text)
@@ -140,7 +144,7 @@ def _molecules(info: CorpusInfo, table: GraphTable) -> Iterator[Check]:
 def _leaks(lineage: Sequence[Manifest]) -> Iterator[Check]:
     for manifest in lineage:
         options = _options(manifest)
-        if manifest.stage == "generate" and options:
+        if manifest.stage in ("generate", "augment") and options:
             equal = sum(row["overlap_with_held_out"] for row in options)
             graphs = sum(row["graphs"] for row in options)
             distinct = sum(row["distinct"] for row in options)
@@ -158,7 +162,11 @@ def _leaks(lineage: Sequence[Manifest]) -> Iterator[Check]:
 
 def _options(manifest: Manifest) -> list[dict[str, Any]]:
     quality = manifest.summary.get("quality", {})
-    return [row for name, row in quality.items() if name.startswith("option_")]
+    return [
+        row
+        for name, row in quality.items()
+        if name.startswith("option_") or (name == "augment" and "distinct" in row)
+    ]
 
 
 def _extractor(lineage: Sequence[Manifest]) -> Iterator[Check]:

@@ -15,10 +15,11 @@ from safetensors.torch import load as load_tensors
 from gsx.columns import CorpusInfo
 from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array, Ints, texts_of
+from gsx.stages.beside import held_out_hashes as held_out_hashes
+from gsx.stages.beside import next_id as next_id
 from gsx.stages.bridges.model import BridgeModel, BridgeShape
 from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.subgraphs import Bools, is_connected
-from gsx.stages.kernels.wl import Hashes, wl_hashes
 from gsx.stages.splicing.molecules import (
     SAMPLE,
     Chemist,
@@ -126,17 +127,6 @@ def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
     )
 
 
-def held_out_hashes(corpus: Corpus) -> Hashes:
-    """Return the sorted hashes of all graphs that are not for training."""
-    splits = [split for split in corpus.splits if split != "train"]
-    if not splits:
-        return np.zeros(0, dtype=np.uint64)
-    known = {column.name for column in corpus.info.columns}
-    names = ["node_feat", *({"edge_attr"} & known)]
-    parts = [wl_hashes(part) for part in corpus.iter_tables(split=splits, columns=names)]
-    return np.unique(np.concatenate(parts))
-
-
 def molecule_report(corpus: Corpus, table: GraphTable) -> dict[str, Any]:
     """Compare the first new molecules with the source."""
     names = ["smiles", *({"scaffold"} & {column.name for column in corpus.info.columns})]
@@ -235,9 +225,3 @@ def _classes(y: Array, info: CorpusInfo, config: GenerateConfig) -> Ints:
         return (np.nan_to_num(y[:, 0]) > 0.5).astype(np.int64)
     what = "partners = same-class" if config.partners == "same-class" else "balanced"
     raise UsageError(f"`{what}` needs classes; {info.name} is {info.task} with {y.shape[1]} tasks.")
-
-
-def next_id(corpus: Corpus) -> int:
-    """Return the id that follows the largest of a corpus."""
-    parts = corpus.iter_tables(columns=["graph_id"])
-    return 1 + max(int(part.dense("graph", "graph_id").max(initial=-1)) for part in parts)

@@ -1,0 +1,75 @@
+"""The command that makes the augmented corpora others compare with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gsx.cli.make import FORMATS, execute
+from gsx.cli.options import (
+    Asked,
+    Making,
+    crew_options,
+    making_options,
+    portable_option,
+    raw_option,
+)
+from gsx.cli.output import built_object, print_json
+from gsx.cli.share import portable_copy
+
+
+@click.command(short_help="Augment a corpus by dropping, masking or mixing.")
+@click.argument("source")
+@click.argument("method", type=click.Choice(["drop-node", "drop-edge", "mask-feature", "g-mixup"]))
+@click.option(
+    "--rate", type=float, help="Share of nodes, edges or features that go.  [default: 0.1]"
+)
+@click.option(
+    "--masked",
+    type=click.Choice(["columns", "nodes", "values"]),
+    help="mask-feature: a feature of all nodes, all of a node, or one.  [default: columns]",
+)
+@click.option(
+    "--mix", metavar="LOW..HIGH", help="g-mixup: range of the weight λ.  [default: 0.1..0.2]"
+)
+@click.option("--pairs", type=int, help="g-mixup: pairs of classes to mix.  [default: 10]")
+@click.option(
+    "--ratio", type=float, help="New graphs per training graph.  [default: 1; g-mixup 0.2]"
+)
+@click.option("--count", type=int, help="New graphs, exactly.")
+@click.option("--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]")
+@click.option("--augmented-only", is_flag=True, help="Leave the source graphs out.")
+@click.option("--seed", type=int, help="Root of all random streams.  [default: 0]")
+@click.option("--num-graphs", type=int, help="Graphs of a dataset that is prepared first.")
+@click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    help="How graphs are stored.  [default: parquet]",
+)
+@raw_option
+@portable_option
+@crew_options
+@making_options
+def augment(
+    source: str,
+    out: str | None,
+    asked: Asked,
+    making: Making,
+    **given: Any,  # noqa: ANN401
+) -> None:
+    """Augment SOURCE, a dataset or a corpus, by METHOD: what gsx is compared with.
+
+    The new corpus holds the source graphs too, unless --augmented-only. Graphs that lack nodes,
+    edges or features stay in the environment of their parent; mixed graphs have one of their own.
+    Where nodes have labels, mask-feature repeats the graph; the others are graph-level only.
+    """
+    from gsx.cli.generating import augmenting_plan
+
+    plan, artifacts = augmenting_plan(source, given, making.store)
+    results = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)
+    if making.as_json and not making.dry_run:
+        steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
+        print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
