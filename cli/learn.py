@@ -13,6 +13,7 @@ import click
 from gsx.cli.make import run_stage
 from gsx.cli.options import Making, device_option, making_options
 from gsx.cli.output import RULES, built_object, print_json, score_text, table
+from gsx.stages.learners.kinds import KINDS
 
 if TYPE_CHECKING:
     from gsx.storage.publish import Built
@@ -25,7 +26,7 @@ PRESETS = ("quick", "default", "paper")
 @click.argument("corpus")
 @click.option(
     "--learner",
-    type=click.Choice(["erm", "vrex", "irm", "groupdro", "coral", "dann"]),
+    type=click.Choice(list(KINDS)),
     help="What is made small.  [default: erm]",
 )
 @click.option(

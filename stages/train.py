@@ -16,6 +16,7 @@ import numpy as np
 
 from gsx.columns import ORIGINS
 from gsx.errors import UsageError, nearest
+from gsx.stages.learners.kinds import KINDS, check_level
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus import Corpus
 from gsx.storage.digest import readable_json
@@ -36,8 +37,6 @@ WEIGHTS = {
 }
 """File of the weights each rule selects."""
 SHAPE = "model.json"
-PENALTIES = {"groupdro": 0.01}
-"""Penalties of learners that are not 1 when left out."""
 
 
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,7 +130,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
             raise UsageError(f"{name} must lie in [0, 1); got {getattr(config, name)}")
     if not 0 < config.learning_rate < float("inf"):
         raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
-    penalty = PENALTIES.get(config.learner, 1.0) if config.penalty is None else config.penalty
+    penalty = KINDS[config.learner].penalty if config.penalty is None else config.penalty
     if not 0 <= penalty < float("inf"):
         raise UsageError(f"penalty must not be negative; got {penalty}")
     _check_drawing(config)
@@ -182,6 +181,7 @@ def _run(
     (artifact,) = inputs.values()
     corpus = Corpus(artifact)
     info = corpus.info
+    check_level(config.learner, info.level, info.name)
     check_corpus(info, config.backbone)
     lesson, shape = _lesson(config, corpus)
     items, total = len(lesson.train), len(lesson.train) * config.epochs
@@ -265,15 +265,9 @@ STAGE = Stage(
         "gsx.stages.kernels.rows",
         "gsx.stages.kernels.saint",
         "gsx.stages.kernels.wl",
-        "gsx.stages.learners.coral",
-        "gsx.stages.learners.dann",
-        "gsx.stages.learners.erm",
-        "gsx.stages.learners.groupdro",
-        "gsx.stages.learners.irm",
-        "gsx.stages.learners.told",
-        "gsx.stages.learners.vrex",
         "gsx.stages.learning.average",
         "gsx.stages.learning.checkpoint",
+        "gsx.stages.learning.choice",
         "gsx.stages.learning.fit",
         "gsx.stages.learning.lesson",
         "gsx.stages.learning.metrics",
@@ -291,4 +285,5 @@ STAGE = Stage(
         "gsx.stages.nets.selector",
         "gsx.stages.nets.weighing",
     ),
+    own_sources=lambda config: KINDS[config.learner].sources,
 )

@@ -1,0 +1,59 @@
+"""The learner that a config names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from gsx.stages.learners.coral import Coral
+from gsx.stages.learners.dann import DANN
+from gsx.stages.learners.erm import ERM
+from gsx.stages.learners.groupdro import GroupDRO
+from gsx.stages.learners.irm import IRM
+from gsx.stages.learners.kinds import KINDS
+from gsx.stages.learners.vrex import VREx
+from gsx.stages.nets.backbones import BackboneShape
+from gsx.stages.nets.descent import torch_stream
+from gsx.stages.nets.gin import initialize
+
+if TYPE_CHECKING:
+    from gsx.stages.learning.fit import Lesson
+    from gsx.stages.learning.nodes import NodeLesson
+    from gsx.stages.train import TrainConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What a learner is made for."""
+
+    config: TrainConfig
+    shape: BackboneShape
+    lesson: Lesson | NodeLesson
+
+    @property
+    def penalty(self) -> float:
+        """The penalty asked for, else the learner's own."""
+        given = self.config.penalty
+        return KINDS[self.config.learner].penalty if given is None else given
+
+
+MAKERS: Mapping[str, Callable[[Setting], nn.Module]] = {
+    "erm": lambda _: ERM(),
+    "vrex": lambda setting: VREx(setting.penalty),
+    "irm": lambda setting: IRM(setting.penalty),
+    "groupdro": lambda setting: GroupDRO(setting.penalty, setting.lesson.num_envs),
+    "coral": lambda setting: Coral(setting.penalty),
+    "dann": lambda setting: DANN(setting.penalty, setting.lesson.num_envs, setting.shape.width),
+}
+"""What makes every learner of ``KINDS``."""
+
+
+def learner_of(setting: Setting, device: torch.device) -> nn.Module:
+    """Return the learner a config names, its weights drawn."""
+    config = setting.config
+    made = MAKERS[config.learner](setting)
+    return initialize(made, torch_stream(config.seed, "train", "learner")).to(device)
