@@ -30,7 +30,24 @@ PRESETS = ("quick", "default", "paper")
     help="What is made small.  [default: erm]",
 )
 @click.option(
-    "--penalty", type=float, help="Weight of the learner's penalty.  [default: 1; groupdro 0.01]"
+    "--penalty",
+    type=float,
+    help="Weight of the learner's penalty.  [default: 1; groupdro and gil 0.01, lisa-subgraph 0.1]",
+)
+@click.option(
+    "--causal-ratio",
+    type=float,
+    help="Of dir, gil, ciga: share of edges that is selected.  [default: dir 0.4, else 0.6]",
+)
+@click.option("--hinge", type=float, help="Of ciga: weight of the rest; 0 is v1.  [default: 1]")
+@click.option(
+    "--inferred-envs", type=int, help="Of gil: environments that are inferred.  [default: 3]"
+)
+@click.option(
+    "--generators", type=int, help="Of lisa-subgraph: generators of subgraphs.  [default: 3]"
+)
+@click.option(
+    "--kl-weight", type=float, help="Of lisa-subgraph: weight of what is kept.  [default: 0.1]"
 )
 @click.option(
     "--preset",

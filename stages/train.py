@@ -16,7 +16,8 @@ import numpy as np
 
 from gsx.columns import ORIGINS
 from gsx.errors import UsageError, nearest
-from gsx.stages.learners.kinds import KINDS, check_level
+from gsx.stages.learners.kinds import KINDS, check_level, check_task
+from gsx.stages.learners.options import LIMITS, filled
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus import Corpus
 from gsx.storage.digest import readable_json
@@ -44,12 +45,28 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     source: Literal["generate", "prepare"] = "generate"
     """Which step of a recipe makes the corpus."""
-    learner: Literal["erm", "vrex", "irm", "groupdro", "coral", "dann"] = "erm"
-    """What is made small: the mean loss, or also how much environments differ."""
+    learner: Literal[
+        "erm", "vrex", "irm", "groupdro", "coral", "dann", "dir", "gil", "ciga", "lisa-subgraph"
+    ] = "erm"
+    """What is made small: the mean loss, or also how much environments differ. ``dir``, ``gil``,
+    ``ciga`` and ``lisa-subgraph`` look for parts of graphs and read no environments."""
     penalty: float | None = None
     """Gamma of the paper: what differences between environments cost; ``erm`` has none.
     Of ``groupdro``, how fast weights move to the worst environment. 1 when left out, of
-    ``groupdro`` 0.01 as published."""
+    ``groupdro`` 0.01 as published. Of ``dir`` it weighs the variance over interventions, of
+    ``gil`` (0.01) how far gradients are apart, of ``ciga`` the contrast of classes, of
+    ``lisa-subgraph`` (0.1) the variances over generators."""
+    causal_ratio: float | None = None
+    """Of ``dir``, ``gil`` and ``ciga``: the share of a graph's edges that is selected; 0.4 of
+    ``dir``, 0.6 of the others when left out."""
+    hinge: float | None = None
+    """Of ``ciga``: what the rest of a graph must tell of the label; 1, and 0 is its version 1."""
+    inferred_envs: int | None = None
+    """Of ``gil``: environments that are inferred in a batch; 3."""
+    generators: int | None = None
+    """Of ``lisa-subgraph``: generators of subgraphs; 3."""
+    kl_weight: float | None = None
+    """Of ``lisa-subgraph``: what generators pay for what they know of a graph; 0.1."""
     backbone: Literal["gin", "vgin", "gcn"] = "gin"
     """The network; ``vgin`` has a virtual node, ``gcn`` is for labelled nodes."""
     width: int = 64
@@ -134,7 +151,8 @@ def resolve(config: TrainConfig) -> TrainConfig:
     if not 0 <= penalty < float("inf"):
         raise UsageError(f"penalty must not be negative; got {penalty}")
     _check_drawing(config)
-    return msgspec.structs.replace(config, penalty=penalty)
+    own = filled(config.learner, {name: getattr(config, name) for name in LIMITS})
+    return msgspec.structs.replace(config, penalty=penalty, **own)
 
 
 def _check_drawing(config: TrainConfig) -> None:
@@ -182,6 +200,7 @@ def _run(
     corpus = Corpus(artifact)
     info = corpus.info
     check_level(config.learner, info.level, info.name)
+    check_task(config.learner, info.task, info.name)
     check_corpus(info, config.backbone)
     lesson, shape = _lesson(config, corpus)
     items, total = len(lesson.train), len(lesson.train) * config.epochs
@@ -211,6 +230,7 @@ def _lesson(config: TrainConfig, corpus: Corpus) -> tuple[Lesson | NodeLesson, B
     from gsx.stages.learning import nodes
     from gsx.stages.learning.fit import Lesson
     from gsx.stages.learning.lesson import environments, read_held_out, read_train, shape_of
+    from gsx.stages.nets.batches import Selection
 
     info, origins = corpus.info, origins_of(config)
     if info.level == "node":
@@ -226,7 +246,11 @@ def _lesson(config: TrainConfig, corpus: Corpus) -> tuple[Lesson | NodeLesson, B
         num_envs=num_envs,
         held_out=read_held_out(corpus),
     )
-    return lesson, shape_of(info, config.backbone, config.width, config.layers)
+    shape = shape_of(info, config.backbone, config.width, config.layers)
+    if config.causal_ratio is not None:
+        select = Selection(ratio=config.causal_ratio)
+        shape = msgspec.structs.replace(shape, select=select)
+    return lesson, shape
 
 
 def selection(fitted: Fitted) -> dict[str, dict[str, Any]]:
@@ -258,13 +282,14 @@ STAGE = Stage(
     run=run,
     seeds=lambda config: {"train": config.seed},
     places=("device",),
-    later={"precision": "full", "samples": 10, "coverage": 100},
+    later={"precision": "full", "samples": 10, "coverage": 100, **dict.fromkeys(LIMITS)},
     sources=(
         "gsx.stages.train",
         "gsx.stages.kernels.folding",
         "gsx.stages.kernels.rows",
         "gsx.stages.kernels.saint",
         "gsx.stages.kernels.wl",
+        "gsx.stages.learners.options",
         "gsx.stages.learning.average",
         "gsx.stages.learning.checkpoint",
         "gsx.stages.learning.choice",

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from gsx.stages.learners.ciga import CIGA
 from gsx.stages.learners.coral import Coral
 from gsx.stages.learners.dann import DANN
+from gsx.stages.learners.dir import DIR
 from gsx.stages.learners.erm import ERM
+from gsx.stages.learners.gil import GIL
 from gsx.stages.learners.groupdro import GroupDRO
 from gsx.stages.learners.irm import IRM
 from gsx.stages.learners.kinds import KINDS
+from gsx.stages.learners.lisa_subgraph import LiSA
 from gsx.stages.learners.vrex import VREx
 from gsx.stages.nets.backbones import BackboneShape
 from gsx.stages.nets.descent import torch_stream
@@ -40,6 +44,11 @@ class Setting:
         given = self.config.penalty
         return KINDS[self.config.learner].penalty if given is None else given
 
+    def option(self, name: str) -> float:
+        """Return an option as asked for, else the learner's own value."""
+        given: float | None = getattr(self.config, name)
+        return KINDS[self.config.learner].options[name] if given is None else given
+
 
 MAKERS: Mapping[str, Callable[[Setting], nn.Module]] = {
     "erm": lambda _: ERM(),
@@ -48,6 +57,17 @@ MAKERS: Mapping[str, Callable[[Setting], nn.Module]] = {
     "groupdro": lambda setting: GroupDRO(setting.penalty, setting.lesson.num_envs),
     "coral": lambda setting: Coral(setting.penalty),
     "dann": lambda setting: DANN(setting.penalty, setting.lesson.num_envs, setting.shape.width),
+    "dir": lambda setting: DIR(setting.penalty, setting.shape.width, setting.shape.outputs),
+    "gil": lambda setting: GIL(setting.penalty, int(setting.option("inferred_envs"))),
+    "ciga": lambda setting: CIGA(
+        setting.penalty, setting.option("hinge"), setting.shape.width, setting.shape.outputs
+    ),
+    "lisa-subgraph": lambda setting: LiSA(
+        setting.penalty,
+        setting.option("kl_weight"),
+        int(setting.option("generators")),
+        setting.shape.width,
+    ),
 }
 """What makes every learner of ``KINDS``."""
 

@@ -260,7 +260,8 @@ class Steps:
             return
 
         def lay_out(rows: Ints) -> tuple[Ints, Batch]:
-            return rows, batch_of(train.take(rows), self.net.shape, self.device)
+            cuts = KINDS[self.config.learner].cuts
+            return rows, batch_of(train.take(rows), self.net.shape, self.device, cuts=cuts)
 
         name = ("train", "epoch", epoch)
         for rows in epoch_batches(
