@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,12 @@ class Kind:
     """As in papers."""
     module: str
     """File of ``stages/learners`` that holds it."""
+    more: tuple[str, ...] = ()
+    """Further modules that decide what it does."""
     levels: tuple[str, ...] = LEVELS
     """What must be labelled: graphs, nodes, or either."""
+    values: bool = True
+    """Whether it also learns values, beside classes and tasks of yes and no."""
     compares: bool = False
     """Whether it compares environments, so that at least two must be known."""
     apart: bool = False
@@ -29,12 +33,19 @@ class Kind:
     penalty: float = 1.0
     """Its penalty when left out."""
     tuned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """The options of ``train`` that it reads, each with the values the paper searches."""
+    """Options of ``train`` that it alone or with few others reads, with the paper's values."""
+    fixed: tuple[str, ...] = ()
+    """Further ones, of which the paper takes one value."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options of ``train`` that matter to it and not to every learner."""
+        return (*self.tuned, *self.fixed)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Modules whose code decides what it does."""
-        return (*SHARED, f"gsx.stages.learners.{self.module}")
+        return (*SHARED, f"gsx.stages.learners.{self.module}", *self.more)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -59,16 +70,71 @@ KINDS: Mapping[str, Kind] = {
     "dann": Kind(
         title="DANN", module="dann", compares=True, tuned={"penalty": (1.0, 0.1, 0.01, 0.001)}
     ),
+    "flag": Kind(
+        title="FLAG",
+        module="flag",
+        apart=True,
+        tuned={"ascent_step": (1e-2, 1e-3, 5e-3, 1e-4)},
+        fixed=("ascents",),
+    ),
+    "mixup": Kind(title="Graph Mixup", module="mixup", tuned={"mix_alpha": (0.4, 1.0, 2.0)}),
+    "lisa": Kind(
+        title="LISA",
+        module="lisa",
+        more=("gsx.stages.learners.mixup",),
+        compares=True,
+        values=False,
+        tuned={"mix_alpha": (0.4, 1.0, 2.0)},
+    ),
+    "eerm": Kind(
+        title="EERM",
+        module="eerm",
+        more=("gsx.stages.kernels.flips",),
+        levels=("node",),
+        tuned={"context_rate": (1e-2, 1e-3, 5e-3, 1e-4), "penalty": (1.0, 2.0, 3.0)},
+        fixed=("contexts", "context_edits", "context_steps"),
+    ),
+    "srgnn": Kind(
+        title="SRGNN",
+        module="srgnn",
+        more=("gsx.stages.kernels.matching", "gsx.stages.learning.resemblance"),
+        levels=("node",),
+        penalty=1e-5,
+        tuned={"penalty": (1e-4, 1e-5, 1e-6)},
+    ),
 }
 
 
-def check_level(learner: str, level: str, name: str) -> None:
-    """Refuse a learner for a corpus called ``name`` whose labels are of another kind."""
+def sets_of(learners: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+    """Return the options some learners read, with the values the paper searches for any of them."""
+    found: dict[str, dict[Any, None]] = {}
+    for learner in learners:
+        for option, values in KINDS[learner].tuned.items():
+            found.setdefault(option, {}).update(dict.fromkeys(values))
+    return {option: tuple(values) for option, values in found.items()}
+
+
+def matters(option: str, learner: str) -> bool:
+    """Say whether an option of ``train`` changes what a learner does."""
+    owned = any(option in kind.options for kind in KINDS.values())
+    return not owned or option in KINDS[learner].options
+
+
+def check_applies(learner: str, *, level: str, task: str, name: str) -> None:
+    """Refuse a learner for a corpus called ``name`` whose labels it cannot learn."""
     kind = KINDS[learner]
-    if level in kind.levels:
-        return
-    fitting = ", ".join(f"`{other}`" for other, each in KINDS.items() if level in each.levels)
-    raise StageError(
-        f"{kind.title} is for labelled {kind.levels[0]}s; {name} has labelled {level}s. Use "
-        f"another learner: {fitting}."
+    fitting = ", ".join(
+        f"`{other}`"
+        for other, each in KINDS.items()
+        if level in each.levels and (each.values or task != "regression")
     )
+    if level not in kind.levels:
+        raise StageError(
+            f"{kind.title} is for labelled {kind.levels[0]}s; {name} has labelled {level}s. Use "
+            f"another learner: {fitting}."
+        )
+    if task == "regression" and not kind.values:
+        raise StageError(
+            f"{kind.title} pairs equal labels; those of {name} are values. Use another learner: "
+            f"{fitting}."
+        )

@@ -81,6 +81,8 @@ class GraphBatch:
     """``[G]`` nodes."""
     edges: tuple[Tensor, Tensor, Tensor] | None = None
     """Ends ``[E]`` and features ``[E, F]`` of edges, where messages depend on them."""
+    noise: Tensor | None = None
+    """``[R, entering]`` what is added to what enters the first layer."""
 
 
 def batch_of(batch: GraphTable, shape: BackboneShape, device: torch.device) -> GraphBatch:
@@ -296,8 +298,8 @@ class Backbone(nn.Module):
         super().__init__()
         self.shape = shape
         self.atoms = WordSum(shape.words, shape.width) if shape.words else None
-        entering = shape.width if shape.words else shape.features
-        widths = (entering, *[shape.width] * (shape.layers - 1))
+        self.inputs = shape.width if shape.words else shape.features
+        widths = (self.inputs, *[shape.width] * (shape.layers - 1))
         self.layers = nn.ModuleList(Layer(width, shape) for width in widths)
         self.dropout = Dropout(dropout, stream)
         self.virtual = Virtual(shape.width, self.dropout) if shape.backbone == "vgin" else None
@@ -314,9 +316,15 @@ class Backbone(nn.Module):
                 part.draw(weights)
         return net
 
+    def entering(self, batch: GraphBatch) -> tuple[int, int]:
+        """Return how many rows, of which width, enter the first layer."""
+        return len(batch.rows), self.inputs
+
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return features ``[G, width]`` and logits ``[G, outputs]``."""
         rows = batch.rows if self.atoms is None else self.atoms(batch.rows)
+        if batch.noise is not None:
+            rows = rows + batch.noise
         state = None
         if self.virtual is not None:
             state = self.virtual.start.weight.expand(len(batch.sizes), -1)
