@@ -32,7 +32,8 @@ PRESETS = ("quick", "default", "paper")
 @click.option(
     "--penalty",
     type=float,
-    help="Weight of the learner's penalty.  [default: 1; groupdro and gil 0.01, lisa-subgraph 0.1]",
+    help="Weight of the learner's penalty.  [default: 1; groupdro and gil 0.01, lisa-subgraph "
+    "0.1, srgnn 1e-5]",
 )
 @click.option(
     "--causal-ratio",
@@ -49,6 +50,17 @@ PRESETS = ("quick", "default", "paper")
 @click.option(
     "--kl-weight", type=float, help="Of lisa-subgraph: weight of what is kept.  [default: 0.1]"
 )
+@click.option("--ascent-step", type=float, help="Of flag: step of inputs.  [default: 0.001]")
+@click.option("--ascents", type=int, help="Of flag: looks at every batch.  [default: 3]")
+@click.option(
+    "--mix-alpha", type=float, help="Of mixup and lisa: Beta's shape of shares.  [default: 1]"
+)
+@click.option("--contexts", type=int, help="Of eerm: generators of edges.  [default: 3]")
+@click.option("--context-edits", type=int, help="Of eerm: edits per node.  [default: 5]")
+@click.option(
+    "--context-steps", type=int, help="Of eerm: generators' steps per step.  [default: 1]"
+)
+@click.option("--context-rate", type=float, help="Of eerm: generators' step.  [default: 0.001]")
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),

@@ -16,7 +16,7 @@ import numpy as np
 
 from gsx.columns import ORIGINS
 from gsx.errors import UsageError, nearest
-from gsx.stages.learners.kinds import KINDS, check_level, check_task
+from gsx.stages.learners.kinds import KINDS, check_applies
 from gsx.stages.learners.options import LIMITS, filled
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus import Corpus
@@ -38,6 +38,21 @@ WEIGHTS = {
 }
 """File of the weights each rule selects."""
 SHAPE = "model.json"
+COUNTS = (
+    *("width", "layers", "epochs", "milestone", "samples", "coverage"),
+    *("ascents", "context_edits", "context_steps"),
+)
+"""Options that are at least 1."""
+LEARNERS_LATER = {
+    "ascent_step": 1e-3,
+    "ascents": 3,
+    "mix_alpha": 1.0,
+    "contexts": 3,
+    "context_edits": 5,
+    "context_steps": 1,
+    "context_rate": 1e-3,
+}
+"""Options of learners that came after the version."""
 
 
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,16 +61,45 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     source: Literal["generate", "prepare"] = "generate"
     """Which step of a recipe makes the corpus."""
     learner: Literal[
-        "erm", "vrex", "irm", "groupdro", "coral", "dann", "dir", "gil", "ciga", "lisa-subgraph"
+        "erm",
+        "vrex",
+        "irm",
+        "groupdro",
+        "coral",
+        "dann",
+        "flag",
+        "mixup",
+        "lisa",
+        "eerm",
+        "srgnn",
+        "dir",
+        "gil",
+        "ciga",
+        "lisa-subgraph",
     ] = "erm"
     """What is made small: the mean loss, or also how much environments differ. ``dir``, ``gil``,
     ``ciga`` and ``lisa-subgraph`` look for parts of graphs and read no environments."""
     penalty: float | None = None
     """Gamma of the paper: what differences between environments cost; ``erm`` has none.
-    Of ``groupdro``, how fast weights move to the worst environment. 1 when left out, of
-    ``groupdro`` 0.01 as published. Of ``dir`` it weighs the variance over interventions, of
-    ``gil`` (0.01) how far gradients are apart, of ``ciga`` the contrast of classes, of
-    ``lisa-subgraph`` (0.1) the variances over generators."""
+    Of ``groupdro``, how fast weights move to the worst environment; of ``eerm``, what differences
+    between its generators cost; of ``srgnn``, what the distance of training nodes from all nodes
+    costs; of ``dir``, ``gil`` and ``lisa-subgraph``, what differences between interventions,
+    inferred environments and generated subgraphs cost; of ``ciga``, the contrast of classes. 1 when
+    left out, of ``groupdro`` and ``gil`` 0.01, of ``lisa-subgraph`` 0.1, of ``srgnn`` 1e-5."""
+    ascent_step: float = 1e-3
+    """Of ``flag``, how far inputs move in a step of ascent."""
+    ascents: int = 3
+    """Of ``flag``, how often the network looks at a batch."""
+    mix_alpha: float = 1.0
+    """Of ``mixup`` and ``lisa``, the shape of the Beta distribution of shares."""
+    contexts: int = 3
+    """Of ``eerm``, how many generators of edges there are."""
+    context_edits: int = 5
+    """Of ``eerm``, edges put in or taken out per node."""
+    context_steps: int = 1
+    """Of ``eerm``, steps of the generators per step of the network."""
+    context_rate: float = 1e-3
+    """Of ``eerm``, step size of the generators."""
     causal_ratio: float | None = None
     """Of ``dir``, ``gil`` and ``ciga``: the share of a graph's edges that is selected; 0.4 of
     ``dir``, 0.6 of the others when left out."""
@@ -137,7 +181,7 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Refuse what cannot work, and fill in the penalty."""
-    for name in ("width", "layers", "epochs", "milestone", "samples", "coverage"):
+    for name in COUNTS:
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
     if config.batch_size < 2:
@@ -145,8 +189,11 @@ def resolve(config: TrainConfig) -> TrainConfig:
     for name in ("dropout", "average"):
         if not 0 <= getattr(config, name) < 1:
             raise UsageError(f"{name} must lie in [0, 1); got {getattr(config, name)}")
-    if not 0 < config.learning_rate < float("inf"):
-        raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
+    for name in ("learning_rate", "ascent_step", "mix_alpha", "context_rate"):
+        if not 0 < getattr(config, name) < float("inf"):
+            raise UsageError(f"{name} must be positive; got {getattr(config, name)}")
+    if config.contexts < 2:
+        raise UsageError(f"contexts must be at least 2 to differ; got {config.contexts}")
     penalty = KINDS[config.learner].penalty if config.penalty is None else config.penalty
     if not 0 <= penalty < float("inf"):
         raise UsageError(f"penalty must not be negative; got {penalty}")
@@ -199,8 +246,7 @@ def _run(
     (artifact,) = inputs.values()
     corpus = Corpus(artifact)
     info = corpus.info
-    check_level(config.learner, info.level, info.name)
-    check_task(config.learner, info.task, info.name)
+    check_applies(config.learner, level=info.level, task=info.task, name=info.name)
     check_corpus(info, config.backbone)
     lesson, shape = _lesson(config, corpus)
     items, total = len(lesson.train), len(lesson.train) * config.epochs
@@ -282,7 +328,13 @@ STAGE = Stage(
     run=run,
     seeds=lambda config: {"train": config.seed},
     places=("device",),
-    later={"precision": "full", "samples": 10, "coverage": 100, **dict.fromkeys(LIMITS)},
+    later={
+        "precision": "full",
+        "samples": 10,
+        "coverage": 100,
+        **LEARNERS_LATER,
+        **dict.fromkeys(LIMITS),
+    },
     sources=(
         "gsx.stages.train",
         "gsx.stages.kernels.folding",

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsx.errors import StageError, UsageError
+from gsx.errors import RecipeError, StageError, UsageError
+from gsx.pipeline.space import read_space
 from gsx.seeds import rng
 from gsx.stages.datasets import motif
 from gsx.stages.kernels.subgraphs import sort_edges
@@ -19,7 +20,7 @@ from gsx.stages.learners.ciga import CIGA, alike, contrast, hinged
 from gsx.stages.learners.dir import DIR, intervened
 from gsx.stages.learners.gil import GIL, disagreement, infer
 from gsx.stages.learners.halves import halves
-from gsx.stages.learners.kinds import KINDS, check_level, check_task
+from gsx.stages.learners.kinds import KINDS, check_applies
 from gsx.stages.learners.lisa_subgraph import LiSA, Turn, divergence, diverse, invariant, taught
 from gsx.stages.learners.told import Sight, Told
 from gsx.stages.learning.choice import Setting, learner_of
@@ -348,7 +349,7 @@ def test_a_published_model_selects_as_it_did_in_training(tmp_path, corpus, learn
     for split in ("id_val", "ood_val"):
         assert scored["splits"][split]["score"] == told[split]
     written = msgspec.json.decode(model.place.read_bytes("model.json", limit=1 << 20))
-    ratio = KINDS[learner].options.get("causal_ratio")
+    ratio = KINDS[learner].fills.get("causal_ratio")
     assert written["shape"].get("select", {}).get("ratio") == ratio
 
 
@@ -391,13 +392,13 @@ def test_no_environments_are_needed_and_none_are_read(graphs, learner):
 @pytest.mark.parametrize("learner", SUBGRAPHS)
 def test_labelled_nodes_are_refused(learner):
     with pytest.raises(StageError, match="is for labelled graphs; cbas has labelled nodes"):
-        check_level(learner, "node", "cbas")
+        check_applies(learner, level="node", task="classification", name="cbas")
 
 
 def test_ciga_refuses_values():
-    with pytest.raises(StageError, match="CIGA compares graphs of one class; labels of zinc are"):
-        check_task("ciga", "regression", "zinc")
-    check_task("dir", "regression", "zinc")
+    with pytest.raises(StageError, match="CIGA pairs equal labels; those of zinc are values"):
+        check_applies("ciga", level="graph", task="regression", name="zinc")
+    check_applies("dir", level="graph", task="regression", name="zinc")
 
 
 @pytest.mark.parametrize(
@@ -424,3 +425,18 @@ def test_options_left_out_are_filled_in_and_other_learners_keep_their_keys():
     erm = msgspec.to_builtins(resolve(TrainConfig()))
     added = ("causal_ratio", "hinge", "inferred_envs", "generators", "kl_weight")
     assert all(erm[name] == STAGE.later[name] for name in added)
+
+
+def test_tuning_searches_the_sets_of_the_paper_and_only_what_a_learner_reads(tmp_path):
+    path = tmp_path / "space.toml"
+    path.write_text('[train]\nlearner = ["erm", "dir", "ciga"]\nhinge = [0.5, 1.0]\n')
+    space = read_space(path)
+    assert set(space.values["train.causal_ratio"]) == {0.2, 0.4, 0.6, 0.8}
+    assert space.values["train.hinge"] == (0.5, 1.0)
+    read = {"erm": set(), "dir": {"causal_ratio"}, "ciga": {"causal_ratio", "hinge"}}
+    for learner, names in read.items():
+        asked = set(space.names({"train.learner": f'"{learner}"'}))
+        assert asked & {"train.causal_ratio", "train.hinge"} == {f"train.{each}" for each in names}
+    path.write_text("[train]\ninferred_envs = 3\n")
+    with pytest.raises(RecipeError, match=r"must be a list of values such as \[3\]"):
+        read_space(path)

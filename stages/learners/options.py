@@ -20,13 +20,11 @@ LIMITS: Mapping[str, tuple[float, float, str]] = {
 
 def filled(learner: str, given: Mapping[str, float | None]) -> dict[str, float | None]:
     """Fill in what is left out of the options a learner reads; refuse those it does not."""
-    own = KINDS[learner].options
+    own = KINDS[learner].fills
     found: dict[str, float | None] = {}
     for name, value in given.items():
         if value is not None and name not in own:
-            readers = ", ".join(
-                f"`{other}`" for other, kind in KINDS.items() if name in kind.options
-            )
+            readers = ", ".join(f"`{other}`" for other, kind in KINDS.items() if name in kind.fills)
             raise UsageError(
                 f"{name} is for {readers}; `{learner}` does not read it. Leave it out."
             )

@@ -160,6 +160,13 @@ def _keep(
                 fitted.kept[rule] = now
 
 
+def shared(learner: nn.Module, own: torch.optim.Optimizer | None) -> Iterator[nn.Parameter]:
+    """Yield what a learner learns together with the network: all that it does not move itself."""
+    groups = [] if own is None else own.param_groups
+    moved = {id(value) for group in groups for value in group["params"]}
+    return (value for value in learner.parameters() if id(value) not in moved)
+
+
 class Steps:
     """Epochs of gradient steps."""
 
@@ -188,8 +195,10 @@ class Steps:
         if config.env_balanced:
             each = 1 / np.bincount(lesson.env)[lesson.env]
             self.share = each / each.sum()
+        self.own: torch.optim.Optimizer | None = getattr(learner, "descent", None)
+        """Steps a learner takes by itself, if it does."""
         self.optimizer = torch.optim.Adam(
-            [*net.parameters(), *learner.parameters()], lr=config.learning_rate
+            [*net.parameters(), *shared(learner, self.own)], lr=config.learning_rate
         )
 
     def rate(self, step: int) -> float:

@@ -154,15 +154,21 @@ class Encoder(nn.Module):
         super().__init__()
         self.shape = shape
         self.atoms = WordSum(shape.words, shape.width) if shape.words else None
-        entering = shape.width if shape.words else shape.features
-        widths = (entering, *[shape.width] * (shape.layers - 1))
+        self.inputs = shape.width if shape.words else shape.features
+        widths = (self.inputs, *[shape.width] * (shape.layers - 1))
         self.layers = nn.ModuleList(Layer(width, shape) for width in widths)
         self.dropout = Dropout(dropout, stream)
         self.virtual = Virtual(shape.width, self.dropout) if shape.backbone == "vgin" else None
 
+    def entering(self, batch: GraphBatch) -> tuple[int, int]:
+        """Return how many rows, of which width, enter the first layer."""
+        return len(batch.rows), self.inputs
+
     def states(self, batch: GraphBatch) -> Tensor:
         """Return the states of rows after the last round, ``[R, width]``."""
         rows = batch.rows if self.atoms is None else self.atoms(batch.rows)
+        if batch.noise is not None:
+            rows = rows + batch.noise
         state = None
         if self.virtual is not None:
             state = self.virtual.start.weight.expand(len(batch.sizes), -1)

@@ -101,6 +101,8 @@ class GraphBatch:
     """``[G]`` nodes."""
     edges: tuple[Tensor, Tensor, Tensor] | None = None
     """Ends ``[E]`` and features ``[E, F]`` of edges, where messages depend on them."""
+    noise: Tensor | None = None
+    """``[R, entering]`` what is added to what enters the first layer."""
     structure: Structure | None = None
     """Where graphs are to be cut."""
     links: Links | None = None
