@@ -16,8 +16,8 @@ PAIRS = 4096
 """Pairs of rows whose median distance is the width of the kernel."""
 LEAST, MOST = 0.2, 5.0
 """Bounds of weights; the lower one is the published one."""
-ROUNDS = 300
-HALVINGS = 60
+ROUNDS = 200
+HALVINGS = 40
 
 
 def waves(phases: Array, stream: np.random.Generator) -> Array:
@@ -32,7 +32,7 @@ def waves(phases: Array, stream: np.random.Generator) -> Array:
     width = np.sqrt(np.median(apart)) if len(apart) else 1.0
     turn = stream.uniform(0, 2 * np.pi, phases.shape[1])
     found: Array = np.cos(phases / width + turn) * np.sqrt(2 / phases.shape[1])
-    return found
+    return found.astype(np.float32)
 
 
 def match(rows: Array, mean: Array, group: Ints) -> Array:
@@ -40,7 +40,7 @@ def match(rows: Array, mean: Array, group: Ints) -> Array:
 
     Weights lie within the bounds, and have the mean 1 in every group: labels keep their shares.
     """
-    count = len(rows)
+    count, rows = len(rows), rows.astype(np.float64)
     steepest = float(np.linalg.eigvalsh(rows.T @ rows)[-1]) / count**2
     step = 1 / max(steepest, np.finfo(np.float64).tiny)
     weights = ahead = np.ones(count)

@@ -42,8 +42,8 @@ class FLAG(nn.Module):
     def start(self, told: Told) -> Tensor:
         """Return noise ``[R, entering]`` within one step."""
         size = told.sight.net.entering(told.batch)
-        drawn = told.stream("flag").uniform(-self.step, self.step, size).astype(np.float32)
-        return torch.from_numpy(drawn).to(told.sight.device)
+        drawn = torch.from_numpy(told.stream("flag").random(size, dtype=np.float32))
+        return self.step * (2 * drawn.to(told.sight.device) - 1)
 
 
 def risk(told: Told, noise: Tensor) -> Tensor:
