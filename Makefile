@@ -81,6 +81,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/featx.py
 	$(BIN)/python bench/augment.py
 	$(BIN)/python bench/train.py
+	$(BIN)/python bench/learners.py
 	$(BIN)/python bench/precision.py
 
 extract-results: setup ## Measure the extractors; writes results/extract/*.json (an hour)

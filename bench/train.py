@@ -32,7 +32,8 @@ from gsx.pipeline.plan import make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.stages.kernels.folding import with_colors
-from gsx.stages.learning.fit import Lesson, Steps, learner_of
+from gsx.stages.learning.choice import Setting, learner_of
+from gsx.stages.learning.fit import Lesson, Steps
 from gsx.stages.learning.lesson import environments, read_train, shape_of
 from gsx.stages.nets.backbones import Backbone
 from gsx.stages.nets.descent import epoch_batches, torch_stream
@@ -156,7 +157,7 @@ def lesson_of(corpus):
 def steps_of(lesson, net, config, *, folded=True):
     """Return our way of making steps; nodes are colored where they are to be folded."""
     colored = with_colors(lesson.train, config.layers) if folded else lesson.train
-    learner = learner_of(config, lesson.num_envs, CPU)
+    learner = learner_of(Setting(config, net.shape, lesson), CPU)
     return Steps(config, net, learner, colored, lesson, CPU, None)
 
 

@@ -13,6 +13,7 @@ import click
 from gsx.cli.make import run_stage
 from gsx.cli.options import Making, device_option, making_options
 from gsx.cli.output import RULES, built_object, print_json, score_text, table
+from gsx.stages.learners.kinds import KINDS
 
 if TYPE_CHECKING:
     from gsx.storage.publish import Built
@@ -25,12 +26,41 @@ PRESETS = ("quick", "default", "paper")
 @click.argument("corpus")
 @click.option(
     "--learner",
-    type=click.Choice(["erm", "vrex", "irm", "groupdro", "coral", "dann"]),
+    type=click.Choice(list(KINDS)),
     help="What is made small.  [default: erm]",
 )
 @click.option(
-    "--penalty", type=float, help="Weight of the learner's penalty.  [default: 1; groupdro 0.01]"
+    "--penalty",
+    type=float,
+    help="Weight of the learner's penalty.  [default: 1; groupdro and gil 0.01, lisa-subgraph "
+    "0.1, srgnn 1e-5]",
 )
+@click.option(
+    "--causal-ratio",
+    type=float,
+    help="Of dir, gil, ciga: share of edges that is selected.  [default: dir 0.4, else 0.6]",
+)
+@click.option("--hinge", type=float, help="Of ciga: weight of the rest; 0 is v1.  [default: 1]")
+@click.option(
+    "--inferred-envs", type=int, help="Of gil: environments that are inferred.  [default: 3]"
+)
+@click.option(
+    "--generators", type=int, help="Of lisa-subgraph: generators of subgraphs.  [default: 3]"
+)
+@click.option(
+    "--kl-weight", type=float, help="Of lisa-subgraph: weight of what is kept.  [default: 0.1]"
+)
+@click.option("--ascent-step", type=float, help="Of flag: step of inputs.  [default: 0.001]")
+@click.option("--ascents", type=int, help="Of flag: looks at every batch.  [default: 3]")
+@click.option(
+    "--mix-alpha", type=float, help="Of mixup and lisa: Beta's shape of shares.  [default: 1]"
+)
+@click.option("--contexts", type=int, help="Of eerm: generators of edges.  [default: 3]")
+@click.option("--context-edits", type=int, help="Of eerm: edits per node.  [default: 5]")
+@click.option(
+    "--context-steps", type=int, help="Of eerm: generators' steps per step.  [default: 1]"
+)
+@click.option("--context-rate", type=float, help="Of eerm: generators' step.  [default: 0.001]")
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),

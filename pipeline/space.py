@@ -12,7 +12,8 @@ penalty = [1, 10]
 ```
 
 Without a file the sets are those the paper searches. A file narrows or widens the options it
-names; the others keep their sets. One value fixes an option.
+names; the others keep their sets, those of learners the sets the paper searches for any of the
+learners that are named. One value fixes an option.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 from gsx.errors import GsxError, RecipeError, nearest
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.stages import stage_named
+from gsx.stages.learners.kinds import KINDS, matters, sets_of
 
 SECTIONS = ("generate", "bridge", "extract", "train")
 """Stages whose options are chosen, those first that decide whether others matter."""
@@ -46,7 +48,7 @@ PAPER: Mapping[str, tuple[Any, ...]] = {
     "bridge.attribute_weight": (1.5, 1.0, 0.5, 0.1),
     "bridge.kl_weight": (1.5, 1.0, 0.5, 0.1, 1e-3),
     "train.learner": ("erm", "vrex"),
-    "train.penalty": (1.0, 10.0, 100.0),
+    "train.penalty": KINDS["vrex"].tuned["penalty"],
 }
 """The sets of the paper; ``kl_weight`` also has the value that is gsx's own."""
 
@@ -82,7 +84,8 @@ class Space:
         if stage == "extract":
             return bool(bits != "001")
         if stage == "train":
-            return option != "penalty" or chosen.get("train.learner") != '"erm"'
+            learner = chosen.get("train.learner")
+            return learner is None or matters(option, json.loads(learner))
         return option in ("options", "ratio", "balanced") or bits != "100"
 
     def draw(self, stream: np.random.Generator) -> dict[str, str]:
@@ -136,7 +139,9 @@ def read_space(path: Path) -> Space:
         for option, given in options.items():
             where = f"{path.name} [{section}]"
             values[f"{section}.{option}"] = _values(section, option, given, where)
-    return Space(values)
+    own = {f"train.{name}": each for name, each in sets_of(values["train.learner"]).items()}
+    named = {f"train.{name}" for name in document.get("train", {})}
+    return Space({**values, **{name: own[name] for name in own if name not in named}})
 
 
 def _values(section: str, option: str, given: object, where: str) -> tuple[Any, ...]:
@@ -156,7 +161,7 @@ def _values(section: str, option: str, given: object, where: str) -> tuple[Any, 
         )
     for value in given:
         try:
-            parse_config(section, {option: value}, where)
+            parse_config(section, {**_reader(section, option), option: value}, where)
         except RecipeError:
             raise
         except GsxError as error:
@@ -168,10 +173,19 @@ def _values(section: str, option: str, given: object, where: str) -> tuple[Any, 
     return tuple(given)
 
 
+def _reader(section: str, option: str) -> dict[str, str]:
+    """Return a learner that reads an option, where the others refuse it."""
+    if section != "train":
+        return {}
+    return next(({"learner": name} for name, kind in KINDS.items() if option in kind.fills), {})
+
+
 def _example(section: str, option: str) -> str:
     known = PAPER.get(f"{section}.{option}")
     if known is None:
-        known = (msgspec.to_builtins(getattr(stage_named(section).config(), option)),)
+        reader = _reader(section, option)
+        config = parse_config(section, reader, "") if reader else stage_named(section).config()
+        known = (msgspec.to_builtins(getattr(config, option)),)
     return ", ".join(json.dumps(value) for value in known[:2])
 
 

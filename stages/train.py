@@ -16,6 +16,8 @@ import numpy as np
 
 from gsx.columns import ORIGINS
 from gsx.errors import UsageError, nearest
+from gsx.stages.learners.kinds import KINDS, check_applies
+from gsx.stages.learners.options import LIMITS, filled
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus import Corpus
 from gsx.storage.digest import readable_json
@@ -38,8 +40,21 @@ WEIGHTS = {
 SHAPE = "model.json"
 ROLES = {"corpus": "generate", "source": "prepare", "augmented": "augment"}
 """Role of the corpus, and the step that makes it."""
-PENALTIES = {"groupdro": 0.01}
-"""Penalties of learners that are not 1 when left out."""
+COUNTS = (
+    *("width", "layers", "epochs", "milestone", "samples", "coverage"),
+    *("ascents", "context_edits", "context_steps"),
+)
+"""Options that are at least 1."""
+LEARNERS_LATER = {
+    "ascent_step": 1e-3,
+    "ascents": 3,
+    "mix_alpha": 1.0,
+    "contexts": 3,
+    "context_edits": 5,
+    "context_steps": 1,
+    "context_rate": 1e-3,
+}
+"""Options of learners that came after the version."""
 
 
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,12 +62,57 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     source: Literal["generate", "prepare", "augment"] = "generate"
     """Which step of a recipe makes the corpus."""
-    learner: Literal["erm", "vrex", "irm", "groupdro", "coral", "dann"] = "erm"
-    """What is made small: the mean loss, or also how much environments differ."""
+    learner: Literal[
+        "erm",
+        "vrex",
+        "irm",
+        "groupdro",
+        "coral",
+        "dann",
+        "flag",
+        "mixup",
+        "lisa",
+        "eerm",
+        "srgnn",
+        "dir",
+        "gil",
+        "ciga",
+        "lisa-subgraph",
+    ] = "erm"
+    """What is made small: the mean loss, or also how much environments differ. ``dir``, ``gil``,
+    ``ciga`` and ``lisa-subgraph`` look for parts of graphs and read no environments."""
     penalty: float | None = None
     """Gamma of the paper: what differences between environments cost; ``erm`` has none.
-    Of ``groupdro``, how fast weights move to the worst environment. 1 when left out, of
-    ``groupdro`` 0.01 as published."""
+    Of ``groupdro``, how fast weights move to the worst environment; of ``eerm``, what differences
+    between its generators cost; of ``srgnn``, what the distance of training nodes from all nodes
+    costs; of ``dir``, ``gil`` and ``lisa-subgraph``, what differences between interventions,
+    inferred environments and generated subgraphs cost; of ``ciga``, the contrast of classes. 1 when
+    left out, of ``groupdro`` and ``gil`` 0.01, of ``lisa-subgraph`` 0.1, of ``srgnn`` 1e-5."""
+    ascent_step: float = 1e-3
+    """Of ``flag``, how far inputs move in a step of ascent."""
+    ascents: int = 3
+    """Of ``flag``, how often the network looks at a batch."""
+    mix_alpha: float = 1.0
+    """Of ``mixup`` and ``lisa``, the shape of the Beta distribution of shares."""
+    contexts: int = 3
+    """Of ``eerm``, how many generators of edges there are."""
+    context_edits: int = 5
+    """Of ``eerm``, edges put in or taken out per node."""
+    context_steps: int = 1
+    """Of ``eerm``, steps of the generators per step of the network."""
+    context_rate: float = 1e-3
+    """Of ``eerm``, step size of the generators."""
+    causal_ratio: float | None = None
+    """Of ``dir``, ``gil`` and ``ciga``: the share of a graph's edges that is selected; 0.4 of
+    ``dir``, 0.6 of the others when left out."""
+    hinge: float | None = None
+    """Of ``ciga``: what the rest of a graph must tell of the label; 1, and 0 is its version 1."""
+    inferred_envs: int | None = None
+    """Of ``gil``: environments that are inferred in a batch; 3."""
+    generators: int | None = None
+    """Of ``lisa-subgraph``: generators of subgraphs; 3."""
+    kl_weight: float | None = None
+    """Of ``lisa-subgraph``: what generators pay for what they know of a graph; 0.1."""
     backbone: Literal["gin", "vgin", "gcn"] = "gin"
     """The network; ``vgin`` has a virtual node, ``gcn`` is for labelled nodes."""
     width: int = 64
@@ -123,7 +183,7 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Refuse what cannot work, and fill in the penalty."""
-    for name in ("width", "layers", "epochs", "milestone", "samples", "coverage"):
+    for name in COUNTS:
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
     if config.batch_size < 2:
@@ -131,13 +191,17 @@ def resolve(config: TrainConfig) -> TrainConfig:
     for name in ("dropout", "average"):
         if not 0 <= getattr(config, name) < 1:
             raise UsageError(f"{name} must lie in [0, 1); got {getattr(config, name)}")
-    if not 0 < config.learning_rate < float("inf"):
-        raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
-    penalty = PENALTIES.get(config.learner, 1.0) if config.penalty is None else config.penalty
+    for name in ("learning_rate", "ascent_step", "mix_alpha", "context_rate"):
+        if not 0 < getattr(config, name) < float("inf"):
+            raise UsageError(f"{name} must be positive; got {getattr(config, name)}")
+    if config.contexts < 2:
+        raise UsageError(f"contexts must be at least 2 to differ; got {config.contexts}")
+    penalty = KINDS[config.learner].penalty if config.penalty is None else config.penalty
     if not 0 <= penalty < float("inf"):
         raise UsageError(f"penalty must not be negative; got {penalty}")
     _check_drawing(config)
-    return msgspec.structs.replace(config, penalty=penalty)
+    own = filled(config.learner, {name: getattr(config, name) for name in LIMITS})
+    return msgspec.structs.replace(config, penalty=penalty, **own)
 
 
 def _check_drawing(config: TrainConfig) -> None:
@@ -184,6 +248,7 @@ def _run(
     (artifact,) = inputs.values()
     corpus = Corpus(artifact)
     info = corpus.info
+    check_applies(config.learner, level=info.level, task=info.task, name=info.name)
     check_corpus(info, config.backbone)
     lesson, shape = _lesson(config, corpus)
     items, total = len(lesson.train), len(lesson.train) * config.epochs
@@ -213,6 +278,7 @@ def _lesson(config: TrainConfig, corpus: Corpus) -> tuple[Lesson | NodeLesson, B
     from gsx.stages.learning import nodes
     from gsx.stages.learning.fit import Lesson
     from gsx.stages.learning.lesson import environments, read_held_out, read_train, shape_of
+    from gsx.stages.nets.batches import Selection
 
     info, origins = corpus.info, origins_of(config)
     if info.level == "node":
@@ -228,7 +294,11 @@ def _lesson(config: TrainConfig, corpus: Corpus) -> tuple[Lesson | NodeLesson, B
         num_envs=num_envs,
         held_out=read_held_out(corpus),
     )
-    return lesson, shape_of(info, config.backbone, config.width, config.layers)
+    shape = shape_of(info, config.backbone, config.width, config.layers)
+    if config.causal_ratio is not None:
+        select = Selection(ratio=config.causal_ratio)
+        shape = msgspec.structs.replace(shape, select=select)
+    return lesson, shape
 
 
 def selection(fitted: Fitted) -> dict[str, dict[str, Any]]:
@@ -260,33 +330,39 @@ STAGE = Stage(
     run=run,
     seeds=lambda config: {"train": config.seed},
     places=("device",),
-    later={"precision": "full", "samples": 10, "coverage": 100},
+    later={
+        "precision": "full",
+        "samples": 10,
+        "coverage": 100,
+        **LEARNERS_LATER,
+        **dict.fromkeys(LIMITS),
+    },
     sources=(
         "gsx.stages.train",
         "gsx.stages.kernels.folding",
         "gsx.stages.kernels.rows",
         "gsx.stages.kernels.saint",
         "gsx.stages.kernels.wl",
-        "gsx.stages.learners.coral",
-        "gsx.stages.learners.dann",
-        "gsx.stages.learners.erm",
-        "gsx.stages.learners.groupdro",
-        "gsx.stages.learners.irm",
-        "gsx.stages.learners.told",
-        "gsx.stages.learners.vrex",
+        "gsx.stages.learners.options",
         "gsx.stages.learning.average",
         "gsx.stages.learning.checkpoint",
+        "gsx.stages.learning.choice",
         "gsx.stages.learning.fit",
         "gsx.stages.learning.lesson",
         "gsx.stages.learning.metrics",
         "gsx.stages.learning.nodes",
         "gsx.stages.learning.scoring",
         "gsx.stages.nets.backbones",
+        "gsx.stages.nets.batches",
         "gsx.stages.nets.descent",
         "gsx.stages.nets.device",
         "gsx.stages.nets.gcn",
         "gsx.stages.nets.gin",
         "gsx.stages.nets.labels",
         "gsx.stages.nets.networks",
+        "gsx.stages.nets.parts",
+        "gsx.stages.nets.selector",
+        "gsx.stages.nets.weighing",
     ),
+    own_sources=lambda config: KINDS[config.learner].sources,
 )

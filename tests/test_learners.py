@@ -8,7 +8,7 @@ from gsx.stages.learners.dann import DANN, reverse
 from gsx.stages.learners.erm import ERM
 from gsx.stages.learners.groupdro import GroupDRO
 from gsx.stages.learners.irm import IRM, scale_penalty
-from gsx.stages.learners.told import Told, label_counts
+from gsx.stages.learners.told import Seen, Told, label_counts
 from gsx.stages.learners.vrex import VREx
 from gsx.stages.nets.descent import torch_stream
 from gsx.stages.nets.labels import row_loss
@@ -16,16 +16,24 @@ from gsx.stages.nets.labels import row_loss
 
 def told(losses, env, features=None, logits=None, y=None, task="binary", progress=1.0, labels=None):
     count = len(env)
-    return Told(
-        losses=torch.tensor(losses),
+    batch = Told(
+        sight=None,
+        batch=None,
+        rows=torch.arange(count),
         env=torch.tensor(env),
-        features=torch.zeros(count, 2) if features is None else features,
-        logits=torch.zeros(count, 1) if logits is None else logits,
         y=torch.zeros(count, 1) if y is None else y,
         task=task,
+        stream=None,
         progress=progress,
         labels=None if labels is None else torch.tensor(labels),
     )
+    # What a network would have made of it.
+    seen = Seen(
+        torch.zeros(count, 2) if features is None else features,
+        torch.zeros(count, 1) if logits is None else logits,
+    )
+    vars(batch).update(seen=seen, losses=torch.tensor(losses))
+    return batch
 
 
 def number(value):

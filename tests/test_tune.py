@@ -328,3 +328,32 @@ def test_two_do_not_tune_one_study_at_once(tmp_path):
         alone(path),
     ):
         pass
+
+
+def test_a_learner_that_is_named_brings_the_sets_of_the_paper(tmp_path):
+    path = tmp_path / "space.toml"
+    path.write_text('[train]\nlearner = ["erm", "vrex"]\n')
+    assert read_space(path).values == PAPER
+    path.write_text('[train]\nlearner = ["flag", "lisa", "irm"]\nmix_alpha = [3.0]\n')
+    space = read_space(path)
+    found = {name: space.values[name] for name in space.values if name.startswith("train.")}
+    assert found == {
+        "train.learner": ("flag", "lisa", "irm"),
+        "train.ascent_step": (1e-2, 1e-3, 5e-3, 1e-4),
+        "train.mix_alpha": (3.0,),
+        "train.penalty": (0.1, 1.0, 10.0, 100.0),
+    }
+    asked = {
+        learner: [
+            name.removeprefix("train.")
+            for name in space.names({"train.learner": json.dumps(learner)})
+            if name.startswith("train.")
+        ]
+        for learner in ("erm", "flag", "lisa", "irm")
+    }
+    assert asked == {
+        "erm": ["learner"],
+        "flag": ["learner", "ascent_step"],
+        "lisa": ["learner", "mix_alpha"],
+        "irm": ["learner", "penalty"],
+    }

@@ -28,8 +28,9 @@ def save(draft: Draft, steps: Steps, fitted: Fitted) -> None:
     arrays: dict[str, Tensor] = {}
     for part, net in _nets(steps).items():
         arrays |= {f"{part}.{name}": value for name, value in net.state_dict().items()}
-    for number, state in steps.optimizer.state_dict()["state"].items():
-        arrays |= {f"optimizer.{number}.{name}": value for name, value in state.items()}
+    for part, optimizer in _optimizers(steps).items():
+        for number, state in optimizer.state_dict()["state"].items():
+            arrays |= {f"{part}.{number}.{name}": value for name, value in state.items()}
     arrays["stream"] = steps.net.dropout.stream.get_state()
     for rule, kept in fitted.kept.items():
         values = {name: torch.from_numpy(value) for name, value in kept.weights.items()}
@@ -78,7 +79,8 @@ def restore(draft: Draft, steps: Steps, fitted: Fitted, epochs: int) -> int:
         arrays: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     for part, net in _nets(steps).items():
         net.load_state_dict(_below(arrays, part))
-    _restore_optimizer(steps.optimizer, _below(arrays, "optimizer"))
+    for part, optimizer in _optimizers(steps).items():
+        _restore_optimizer(optimizer, _below(arrays, part))
     steps.net.dropout.stream.set_state(arrays["stream"])
     if steps.averaged is not None:
         steps.averaged.steps = facts["averaged_steps"]
@@ -94,6 +96,11 @@ def _nets(steps: Steps) -> dict[str, nn.Module]:
     if steps.averaged is not None:
         nets["averaged"] = steps.averaged.net
     return nets
+
+
+def _optimizers(steps: Steps) -> dict[str, torch.optim.Optimizer]:
+    own = {} if steps.own is None else {"own": steps.own}
+    return {"optimizer": steps.optimizer, **own}
 
 
 def _below(arrays: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -18,9 +18,9 @@ from gsx.stages.learning.lesson import check_corpus, read_split, shape_of
 from gsx.stages.learning.metrics import DIGITS, score, why_undefined
 from gsx.stages.learning.nodes import layout, node_logits, node_shape, read_graphs
 from gsx.stages.learning.scoring import laid_out, logits_of
-from gsx.stages.nets.backbones import Backbone, BackboneShape
+from gsx.stages.nets.backbones import BackboneShape
 from gsx.stages.nets.gcn import GCN
-from gsx.stages.nets.networks import Network, empty
+from gsx.stages.nets.networks import GraphNetwork, Network, empty
 from gsx.storage.corpus import Corpus
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
@@ -73,7 +73,7 @@ def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device
     return _require_score(info, _evaluate_graphs(net, corpus, device))
 
 
-def _evaluate_graphs(net: Backbone, corpus: Corpus, device: torch.device) -> dict[str, Any]:
+def _evaluate_graphs(net: GraphNetwork, corpus: Corpus, device: torch.device) -> dict[str, Any]:
     info = corpus.info
     names = {environment.id: environment.name for environment in info.environments}
     splits, environments, sizes = {}, [], []

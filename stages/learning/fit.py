@@ -15,25 +15,18 @@ from torch import Tensor, nn
 
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
+from gsx.seeds import rng
 from gsx.stages.kernels.folding import with_colors
-from gsx.stages.learners.coral import Coral
-from gsx.stages.learners.dann import DANN
-from gsx.stages.learners.erm import ERM
-from gsx.stages.learners.groupdro import GroupDRO
-from gsx.stages.learners.irm import IRM
-from gsx.stages.learners.told import Told, label_counts
-from gsx.stages.learners.vrex import VREx
+from gsx.stages.learners.kinds import KINDS
+from gsx.stages.learners.told import Batch, Sight, Told, label_counts
 from gsx.stages.learning import checkpoint
 from gsx.stages.learning.average import Average
+from gsx.stages.learning.choice import Setting, learner_of
 from gsx.stages.learning.metrics import better
 from gsx.stages.learning.nodes import NodeJudge, NodeLesson, NodeSampler
 from gsx.stages.learning.scoring import DivergedError, Scorer, foldable
-from gsx.stages.nets.backbones import BackboneShape, GraphBatch, batch_of
+from gsx.stages.nets.backbones import BackboneShape, batch_of
 from gsx.stages.nets.descent import epoch_batches, torch_stream
-from gsx.stages.nets.device import computing
-from gsx.stages.nets.gcn import NodeBatch
-from gsx.stages.nets.gin import initialize
-from gsx.stages.nets.labels import row_loss
 from gsx.stages.nets.networks import Network, fresh
 from gsx.storage.draft import Draft
 from gsx.table import GraphTable
@@ -76,25 +69,6 @@ class Fitted:
     """Selection by ``ood_val`` and ``id_val``, where those splits are, and the ``last`` epoch."""
 
 
-def learner_of(config: TrainConfig, envs: int, device: torch.device) -> nn.Module:
-    """Return the learner a config names."""
-    net: nn.Module
-    penalty = 1.0 if config.penalty is None else config.penalty
-    if config.learner == "vrex":
-        net = VREx(penalty)
-    elif config.learner == "irm":
-        net = IRM(penalty)
-    elif config.learner == "groupdro":
-        net = GroupDRO(penalty, envs)
-    elif config.learner == "coral":
-        net = Coral(penalty)
-    elif config.learner == "dann":
-        net = DANN(penalty, envs, config.width)
-    else:
-        net = ERM()
-    return initialize(net, torch_stream(config.seed, "train", "learner")).to(device)
-
-
 def fit(
     config: TrainConfig,
     shape: BackboneShape,
@@ -115,7 +89,7 @@ def fit(
             torch_stream(config.seed, "train", "dropout").initial_seed()
         ),
     ).to(device)
-    learner = learner_of(config, lesson.num_envs, device)
+    learner = learner_of(Setting(config, shape, lesson), device)
     averaged = Average(net, config.average) if config.average else None
     train, judge = _course(config, shape, lesson, device)
     steps = Steps(config, net, learner, train, lesson, device, averaged)
@@ -156,7 +130,7 @@ def _course(
         )
         return sampler, NodeJudge(lesson, device).scores
     train = lesson.train
-    if foldable(shape, config.dropout):
+    if foldable(shape, config.dropout) and not KINDS[config.learner].apart:
         train = with_colors(train, shape.layers)
     scorers = {
         split: Scorer(table, shape, metric=lesson.metric, task=lesson.task, device=device)
@@ -184,6 +158,13 @@ def _keep(
                 metric, fitted.curves[before.epoch][rule], scores[rule]
             ):
                 fitted.kept[rule] = now
+
+
+def shared(learner: nn.Module, own: torch.optim.Optimizer | None) -> Iterator[nn.Parameter]:
+    """Yield what a learner learns together with the network: all that it does not move itself."""
+    groups = [] if own is None else own.param_groups
+    moved = {id(value) for group in groups for value in group["params"]}
+    return (value for value in learner.parameters() if id(value) not in moved)
 
 
 class Steps:
@@ -214,8 +195,10 @@ class Steps:
         if config.env_balanced:
             each = 1 / np.bincount(lesson.env)[lesson.env]
             self.share = each / each.sum()
+        self.own: torch.optim.Optimizer | None = getattr(learner, "descent", None)
+        """Steps a learner takes by itself, if it does."""
         self.optimizer = torch.optim.Adam(
-            [*net.parameters(), *learner.parameters()], lr=config.learning_rate
+            [*net.parameters(), *shared(learner, self.own)], lr=config.learning_rate
         )
 
     def rate(self, step: int) -> float:
@@ -233,6 +216,8 @@ class Steps:
         total, seen = 0.0, 0
         for number, (rows, batch) in enumerate(self._batches(epoch)):
             step = epoch * self.steps + number
+            # Before the loss: a learner that looks several times may leave gradients behind.
+            self.optimizer.zero_grad()
             value = self._loss(rows, batch, step)
             if not torch.isfinite(value):
                 told = float(value.detach())
@@ -241,7 +226,6 @@ class Steps:
                 )
             for group in self.optimizer.param_groups:
                 group["lr"] = self.rate(step)
-            self.optimizer.zero_grad()
             value.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             if self.averaged is not None:
@@ -249,25 +233,23 @@ class Steps:
             total, seen = total + float(value.detach()) * len(rows), seen + len(rows)
         return round(total / seen, 6)
 
-    def _loss(self, rows: Ints, batch: GraphBatch | NodeBatch, step: int) -> Tensor:
-        with computing(self.device, self.config.precision):
-            features, logits = (values.float() for values in self.net(batch))
+    def _loss(self, rows: Ints, batch: Batch, step: int) -> Tensor:
         chosen = torch.from_numpy(rows).to(self.device)
-        y = self.y[chosen]
         told = Told(
-            losses=row_loss(logits, y, self.lesson.task),
+            sight=Sight(self.net, self.device, self.config.precision),
+            batch=batch,
+            rows=chosen,
             env=self.env[chosen],
-            features=features,
-            logits=logits,
-            y=y,
+            y=self.y[chosen],
             task=self.lesson.task,
+            stream=lambda name: rng(self.config.seed, "train", name, step),
             progress=step / (self.steps * self.config.epochs),
             labels=None if self.labels is None else self.labels[chosen],
         )
         value: Tensor = self.learner(told)
         return value
 
-    def _batches(self, epoch: int) -> Iterator[tuple[Ints, GraphBatch | NodeBatch]]:
+    def _batches(self, epoch: int) -> Iterator[tuple[Ints, Batch]]:
         """Yield rows and graphs of an epoch; the next batch is laid out during a step."""
         makers = self._makers(epoch)
         with ThreadPoolExecutor(max_workers=1) as worker:
@@ -278,7 +260,7 @@ class Steps:
                 yield ready.result()
             yield ahead.result()
 
-    def _makers(self, epoch: int) -> Iterator[Callable[[], tuple[Ints, GraphBatch | NodeBatch]]]:
+    def _makers(self, epoch: int) -> Iterator[Callable[[], tuple[Ints, Batch]]]:
         """Yield what makes every batch of an epoch."""
         train = self.train
         if isinstance(train, NodeSampler):
@@ -286,8 +268,9 @@ class Steps:
                 yield partial(train.draw, epoch, step)
             return
 
-        def lay_out(rows: Ints) -> tuple[Ints, GraphBatch]:
-            return rows, batch_of(train.take(rows), self.net.shape, self.device)
+        def lay_out(rows: Ints) -> tuple[Ints, Batch]:
+            cuts = KINDS[self.config.learner].cuts
+            return rows, batch_of(train.take(rows), self.net.shape, self.device, cuts=cuts)
 
         name = ("train", "epoch", epoch)
         for rows in epoch_batches(

@@ -10,6 +10,7 @@ from gsx.columns import SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.stages.kernels.subgraphs import global_edges, sort_edges
+from gsx.stages.learners.kinds import KINDS
 from gsx.stages.learning.metrics import why_undefined
 from gsx.stages.nets.backbones import BackboneShape
 from gsx.storage.corpus import Corpus
@@ -100,7 +101,7 @@ def environments(table: GraphTable, learner: str) -> tuple[Ints, int]:
 def number_environments(env: Ints, learner: str, items: str) -> tuple[Ints, int]:
     """Return environments numbered from 0 without a gap, and how many there are."""
     known, numbered = np.unique(env, return_inverse=True)
-    if learner != "erm" and (known[0] < 0 or len(known) < 2):
+    if KINDS[learner].compares and (known[0] < 0 or len(known) < 2):
         raise StageError(
             f"`{learner}` compares environments, but the training {items} have "
             f"{(known >= 0).sum()} known one(s)"

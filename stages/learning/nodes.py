@@ -26,7 +26,7 @@ from gsx.stages.learning.lesson import HELD_OUT, check_metric, number_environmen
 from gsx.stages.learning.metrics import score
 from gsx.stages.learning.scoring import DivergedError
 from gsx.stages.nets.backbones import BackboneShape
-from gsx.stages.nets.gcn import GCN, NodeBatch, node_batch
+from gsx.stages.nets.gcn import GCN, NodeBatch, Sample, node_batch
 from gsx.storage.corpus import Corpus
 from gsx.table import GraphTable
 
@@ -216,10 +216,14 @@ def layout(graphs: NodeGraphs, told: Ints, device: torch.device) -> NodeBatch:
 
 
 def _batch(
-    features: Array | csr_matrix, links: csr_matrix, told: Ints, device: torch.device
+    features: Array | csr_matrix,
+    links: csr_matrix,
+    told: Ints,
+    device: torch.device,
+    sample: Sample | None = None,
 ) -> NodeBatch:
     rows = features if isinstance(features, csr_matrix) else torch.from_numpy(features)
-    return node_batch(rows, links, torch.from_numpy(told), device)
+    return node_batch(rows, links, torch.from_numpy(told), device, sample)
 
 
 class NodeSampler:
@@ -277,8 +281,15 @@ class NodeSampler:
                 "`batch_size`: it is the number of walks."
             )
         links, edges = subgraph(graphs.links, nodes)
-        matrix = convolution(links, self.norms.edge[edges])
-        return rows[told], _batch(sheets[number].features[nodes], matrix, told, self.device)
+        weight = self.norms.edge[edges]
+        size = (len(nodes), len(nodes))
+        drawn = Sample(
+            nodes,
+            csr_matrix((weight, links.columns, links.ptr), shape=size),
+            self.norms.node[nodes].astype(np.float32),
+        )
+        matrix = convolution(links, weight)
+        return rows[told], _batch(sheets[number].features[nodes], matrix, told, self.device, drawn)
 
 
 class NodeJudge:

@@ -11,8 +11,9 @@ from gsx.errors import StageError
 from gsx.ragged import Array
 from gsx.stages.kernels.folding import with_colors
 from gsx.stages.learning.metrics import score
-from gsx.stages.nets.backbones import Backbone, BackboneShape, GraphBatch, batch_of
+from gsx.stages.nets.backbones import BackboneShape, GraphBatch, batch_of
 from gsx.stages.nets.inputs import parts_of
+from gsx.stages.nets.networks import GraphNetwork
 from gsx.table import GraphTable
 
 
@@ -22,7 +23,8 @@ class DivergedError(StageError):
 
 def foldable(shape: BackboneShape, dropout: float) -> bool:
     """Say whether nodes with equal surroundings have equal states in this network."""
-    return shape.backbone == "gin" and not shape.reads_edges and dropout == 0
+    plain = shape.backbone == "gin" and not shape.reads_edges and not shape.select
+    return plain and dropout == 0
 
 
 class Scorer:
@@ -41,7 +43,7 @@ class Scorer:
         self.metric, self.task = metric, task
         self.batches = list(laid_out(table, shape, device))
 
-    def score(self, net: Backbone, epoch: int) -> float:
+    def score(self, net: GraphNetwork, epoch: int) -> float:
         """Return the score of a network."""
         logits = logits_of(net, self.batches)
         if not np.isfinite(logits).all():
@@ -60,7 +62,7 @@ def laid_out(table: GraphTable, shape: BackboneShape, device: torch.device) -> I
 
 
 @torch.no_grad()
-def logits_of(net: Backbone, batches: list[GraphBatch]) -> Array:
+def logits_of(net: GraphNetwork, batches: list[GraphBatch]) -> Array:
     """Return the logits ``[G, C]`` of graphs."""
     net.eval()
     found: Array = torch.cat([net(batch)[1] for batch in batches]).cpu().numpy()

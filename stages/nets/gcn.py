@@ -12,8 +12,21 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
+from gsx.ragged import Array, Ints
 from gsx.stages.nets.backbones import BackboneShape, Dropout, Pair, multiply, pair_of
 from gsx.stages.nets.gin import initialize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Where a batch that is part of a graph comes from."""
+
+    nodes: Ints
+    """``[N]`` nodes of the graph."""
+    edges: csr_matrix
+    """``[N, N]`` edges among them, by the weight of their messages."""
+    weight: Array
+    """``[N]`` float32, what every node counts so that nodes of the graph count alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,14 +39,22 @@ class NodeBatch:
     """``[N, N]`` matrix of the convolution."""
     told: Tensor
     """``[M]`` nodes whose labels are asked for."""
+    sample: Sample | None = None
+    """What it is a sample of; None where it is the whole graph."""
+    noise: Tensor | None = None
+    """``[N, F]`` what is added to the features."""
 
 
 def node_batch(
-    features: Tensor | csr_matrix, links: csr_matrix, told: Tensor, device: torch.device
+    features: Tensor | csr_matrix,
+    links: csr_matrix,
+    told: Tensor,
+    device: torch.device,
+    sample: Sample | None = None,
 ) -> NodeBatch:
     """Lay a graph out for the network."""
     rows = features.to(device) if isinstance(features, Tensor) else pair_of(features, device)
-    return NodeBatch(rows, pair_of(links, device), told.to(device))
+    return NodeBatch(rows, pair_of(links, device), told.to(device), sample)
 
 
 class Convolution(nn.Module):
@@ -45,12 +66,14 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
         self.norm = nn.BatchNorm1d(width)
 
-    def forward(self, links: Pair, rows: Tensor | Pair) -> Tensor:
-        """Return new rows ``[N, width]``."""
+    def forward(self, links: Pair, rows: Tensor | Pair, noise: Tensor | None = None) -> Tensor:
+        """Return new rows ``[N, width]``; ``noise`` is added to the rows."""
         if isinstance(rows, Pair):
             mapped = multiply(rows, self.map.weight.T.contiguous())
         else:
             mapped = self.map(rows)
+        if noise is not None:
+            mapped = mapped + self.map(noise)
         result: Tensor = self.norm((multiply(links, mapped) + self.bias).to(self.bias.dtype))
         return result
 
@@ -77,12 +100,16 @@ class GCN(nn.Module):
             nn.init.xavier_uniform_(layer.map.weight, generator=weights)
         return net
 
+    def entering(self, batch: NodeBatch) -> tuple[int, int]:
+        """Return how many rows, of which width, enter the first layer."""
+        return batch.links.matrix.shape[0], self.shape.features
+
     def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor]:
         """Return features ``[M, width]`` and logits ``[M, outputs]`` of the nodes asked for."""
         rows: Tensor | Pair = batch.features
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
-            found = layer(batch.links, rows)
+            found = layer(batch.links, rows, batch.noise if number == 0 else None)
             rows = self.dropout(found.relu() if number < last else found)
         assert isinstance(rows, Tensor)
         features = rows.index_select(0, batch.told)

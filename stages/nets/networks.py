@@ -6,19 +6,25 @@ import torch
 
 from gsx.stages.nets.backbones import Backbone, BackboneShape
 from gsx.stages.nets.gcn import GCN
+from gsx.stages.nets.selector import Selecting
 
-Network = Backbone | GCN
+GraphNetwork = Backbone | Selecting
+Network = GraphNetwork | GCN
 
 
 def fresh(
     shape: BackboneShape, dropout: float, weights: torch.Generator, stream: torch.Generator
 ) -> Network:
     """Return a network with weights drawn from ``weights``; dropout draws from ``stream``."""
-    kind = GCN if shape.backbone == "gcn" else Backbone
-    return kind.fresh(shape, dropout, weights, stream)
+    return _kind(shape).fresh(shape, dropout, weights, stream)
 
 
 def empty(shape: BackboneShape) -> Network:
     """Return a network whose weights are to be loaded."""
-    kind = GCN if shape.backbone == "gcn" else Backbone
-    return kind(shape, 0.0, torch.Generator())
+    return _kind(shape)(shape, 0.0, torch.Generator())
+
+
+def _kind(shape: BackboneShape) -> type[Backbone | Selecting | GCN]:
+    if shape.backbone == "gcn":
+        return GCN
+    return Selecting if shape.select else Backbone
