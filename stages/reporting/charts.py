@@ -74,10 +74,9 @@ def scatter(points: Mapping[str, Array], label: str) -> str:
     )
 
 
-def curves(lines: Mapping[str, Sequence[float]], label: str) -> str:
-    """Draw one line per group over epochs."""
-    values = [value for line in lines.values() for value in line]
-    low, high = min(values), max(values)
+def curves(lines: Mapping[str, Sequence[float]], label: str, ends: tuple[float, float]) -> str:
+    """Draw one line per group over epochs, between the ``ends`` of the scale."""
+    low, high = ends
     reach = high - low or 1.0
     longest = max(len(line) for line in lines.values())
     wide = (WIDTH - LEFT - RIGHT) / max(longest - 1, 1)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsx.drawing import LARGEST
+from gsx.ragged import Array
 from gsx.stages.reporting import charts, gallery
 from gsx.stages.reporting.findings import ORIGIN_WORDS, Findings
 from gsx.stages.reporting.markup import figure, paragraph, table
 from gsx.stages.reporting.sample import GROUPS
+
+if TYPE_CHECKING:
+    from gsx.stages.reporting.teacher import Opinion
 
 
 def reach_section(found: Findings) -> str:
@@ -53,12 +57,11 @@ def reach_section(found: Findings) -> str:
             )
         )
     figures += [*_feature_bars(found), *_scaffold_bars(found)]
-    plane = charts.scatter(found.points, "graphs in the plane of most variance")
-    figures.append(figure(plane, _PLANE, title="Surroundings of nodes", wide=True))
     return (
         charts.legend(groups)
         + f'<div class="grid">{"".join(figures)}</div>'
-        + _near(found.near)
+        + planes(found.points, found.opinion, _PLANE)
+        + nearness(found.near, found.opinion)
         + table(headers, rows, "Sizes and degrees of every group")
     )
 
@@ -82,18 +85,35 @@ _PLANE = (
 )
 
 
-def _near(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how near held-out graphs are to what is trained on, in the space of the plane."""
+def planes(points: Mapping[str, Array], opinion: Opinion | None, words: str) -> str:
+    """Return the plane that no network was asked for, and that of the classifier that was."""
+    label = "places in the plane of most variance"
+    drawn = figure(charts.scatter(points, label), words, title="Surroundings of nodes")
+    if opinion is not None:
+        told = (
+            f"The same in the space of {opinion.name}, trained on {opinion.where}: what it "
+            "computes before it tells a label, flattened to two directions (PCA)."
+        )
+        drawn += figure(charts.scatter(opinion.points, label), told, title="What a classifier sees")
+    return f'<div class="grid planes">{drawn}</div>'
+
+
+def nearness(rows: Sequence[Mapping[str, Any]], opinion: Opinion | None) -> str:
+    """Return how near held-out items are to what is trained on, in the space of each plane."""
     if not rows:
         return ""
-    synthetic = ["nearest synthetic graph"] if "to_augmented" in rows[0] else []
-    headers = ["median distance in that space, from", "nearest source graph", *synthetic]
+    keys = [key for key in ("to_source", "to_augmented") if key in rows[0]]
+    words = {"to_source": "nearest source one", "to_augmented": "nearest synthetic one"}
+    spaces = [("by surroundings", rows)]
+    if opinion is not None:
+        spaces.append(("to the classifier", opinion.near))
     body = [
-        (GROUPS[row["group"]], f"{row['to_source']:.2f}",
-         *([f"{row['to_augmented']:.2f}"] if synthetic else []))
-        for row in rows
-    ]  # fmt: skip
-    return table(headers, body, "Distance of held-out graphs to training graphs")
+        (GROUPS[row["group"]], space, *(f"{row[key]:.2f}" for key in keys))
+        for space, found in spaces
+        for row in found
+    ]
+    headers = ("median distance, from", "measured", *(words[key] for key in keys))
+    return table(headers, body, "Distance of what is held out to what is trained on")
 
 
 def _feature_bars(found: Findings) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsx.ragged import Array
 from gsx.stages.reporting import gallery
@@ -13,6 +13,9 @@ from gsx.stages.reporting.sample import Facts
 from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
+
+if TYPE_CHECKING:
+    from gsx.stages.reporting.teacher import Opinion
 
 ORIGIN_WORDS = {
     "source": "source graph",
@@ -39,3 +42,5 @@ class Findings:
     checks: tuple[Check, ...]
     cards: Sequence[gallery.Card]
     models: Sequence[Trained]
+    opinion: Opinion | None
+    """What a trained classifier makes of it, where there is one to ask."""

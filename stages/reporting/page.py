@@ -8,12 +8,12 @@ from typing import Any
 
 from gsx import __version__
 from gsx.columns import SPLITS
-from gsx.stages.reporting import charts
 from gsx.stages.reporting.figures import gallery_section, reach_section
 from gsx.stages.reporting.findings import ORIGIN_WORDS, Findings
-from gsx.stages.reporting.markup import document, figure, paragraph, section, table, tile
+from gsx.stages.reporting.learning import learning_section, opinion_section
+from gsx.stages.reporting.markup import document, paragraph, section, table, tile
 from gsx.stages.reporting.models import Trained
-from gsx.stages.reporting.sample import GROUPS
+from gsx.stages.reporting.quality import quality_section
 from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
@@ -28,9 +28,9 @@ def graph_page(found: Findings) -> str:
         ("what", "What it is", _what(found.corpus)),
         ("made", "How it was made", _made(found.lineage)),
         ("reach", "How far it reaches", reach_section(found)),
-        ("truth", "Is it still true?", _truth(found.checks)),
+        ("truth", "Is it still true?", _truth(found)),
         ("looks", "What it looks like", gallery_section(found)),
-        ("learning", "What it does for learning", _learning(found.models)),
+        ("learning", "What it does for learning", learning_section(found.models)),
     ]
     return _page(found.corpus, list(_graph_tiles(found)), sections)
 
@@ -47,7 +47,7 @@ def node_page(corpus: Corpus, lineage: Sequence[Manifest], models: Sequence[Trai
     sections = [
         ("what", "What it is", _what(corpus)),
         ("made", "How it was made", _made(lineage)),
-        ("learning", "What it does for learning", _learning(models)),
+        ("learning", "What it does for learning", learning_section(models)),
     ]
     return _page(corpus, tiles, sections)
 
@@ -164,7 +164,17 @@ def _short(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _truth(checks: Sequence[Check]) -> str:
+def _truth(found: Findings) -> str:
+    names = {environment.id: environment.name for environment in found.corpus.info.environments}
+    return (
+        checks_list(found.checks)
+        + opinion_section(found.opinion, found.corpus.info)
+        + quality_section(found.lineage, names)
+    )
+
+
+def checks_list(checks: Sequence[Check]) -> str:
+    """Return what was checked, and what came out."""
     if not checks:
         return paragraph("Nothing in this corpus was made from other graphs; nothing to check.")
     items = "".join(
@@ -175,36 +185,3 @@ def _truth(checks: Sequence[Check]) -> str:
         for check in checks
     )
     return f'<ul class="checks">{items}</ul>'
-
-
-def _learning(models: Sequence[Trained]) -> str:
-    if not models:
-        return ""
-    splits = [name for name in ("id_test", "ood_val", "ood_test")
-              if any(name in score for each in models for score in each.scores)]  # fmt: skip
-    rows = [
-        (each.name, each.where, len(each.scores), *(each.text(name) for name in splits))
-        for each in models
-    ]
-    headers = ("classifier", "trained on", "seeds", *(GROUPS[name] for name in splits))
-    words = (
-        f"Scores ({models[0].metric}) of the classifiers found in the store, at the epoch that "
-        "OOD validation selects; mean ± standard deviation over seeds, best validation first."
-    )
-    figures = []
-    for where in dict.fromkeys(each.where for each in models):
-        first = next(each for each in models if each.where == where)
-        lines = {
-            name: [float(row[name]) for row in first.curves]
-            for name in ("id_test", "ood_val", "ood_test")
-            if first.curves and name in first.curves[0]
-        }
-        if lines:
-            chart = charts.curves(lines, f"{first.metric} over epochs")
-            figures.append(figure(chart, f"{first.name}; one seed.", title=f"Trained on {where}"))
-    key = charts.legend({name: GROUPS[name] for name in splits})
-    return (
-        paragraph(words)
-        + table(headers, rows, "Scores of classifiers")
-        + (f'{key}<div class="grid">{"".join(figures)}</div>' if figures else "")
-    )

@@ -45,15 +45,25 @@ def sizes(facts: Facts) -> list[dict[str, Any]]:
 def surroundings(facts: Facts, sample: Sample) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     """Return places of sampled graphs in a plane, and how near each group is to what is trained on.
 
-    Distances are those of the space before it was flattened.
+    No network is asked: graphs are the surroundings of their nodes.
     """
     groups = {name: sample.at(rows) for name, rows in facts.groups.items()}
-    every = np.concatenate(list(groups.values()))
-    vectors = embed(sample.table.take(every))
-    owner = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups.values()])
-    names = list(groups)
-    known = owner == names.index("train") if "train" in names else np.ones(len(every), dtype=bool)
-    scaled, flat = plane_of(vectors, known)
+    vectors = embed(sample.table.take(np.concatenate(list(groups.values()))))
+    ends = np.cumsum([len(rows) for rows in groups.values()])
+    return laid_flat(dict(zip(groups, np.split(vectors, ends[:-1]), strict=True)))
+
+
+def laid_flat(
+    vectors: Mapping[str, Array],
+) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+    """Return the places of vectors in a plane by group, and how near each is to training.
+
+    Distances are those of the space before it was flattened.
+    """
+    names = list(vectors)
+    owner = np.repeat(np.arange(len(names)), [len(each) for each in vectors.values()])
+    known = owner == names.index("train") if "train" in names else np.ones(len(owner), dtype=bool)
+    scaled, flat = plane_of(np.concatenate(list(vectors.values())), known)
     points = {name: flat[owner == number] for number, name in enumerate(names)}
     rows = []
     if "train" in names:
