@@ -17,13 +17,14 @@ from gsx.stages.reporting.sample import (
     read_sample,
     with_parents,
 )
+from gsx.stages.reporting.shift import shifts
 from gsx.stages.stage import Progress, silent
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 from gsx.storage.store import Artifact
 
 if TYPE_CHECKING:
-    from gsx.stages.reporting.teacher import Opinion
+    from gsx.stages.reporting.teacher import Opinion, Teacher
 
 PIECES = "pieces.safetensors"
 
@@ -47,7 +48,7 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
     """Return the page as HTML that needs nothing else."""
     corpus = sources.corpus
     if corpus.info.level == "node":
-        return page.node_page(corpus, sources.lineage, models.read_models(sources.models))
+        return _node_report(sources, seed)
     if not len(corpus):
         raise StageError(f"corpus {corpus.key[:12]} has no graphs; there is nothing to report.")
     facts = read_facts(corpus)
@@ -75,6 +76,41 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
     return page.graph_page(found)
 
 
+def _node_report(sources: Sources, seed: int) -> str:
+    from gsx.stages.reporting import node_page
+    from gsx.stages.reporting.findings import NodeFindings
+    from gsx.stages.reporting.node_gallery import node_cards
+    from gsx.stages.reporting.nodes import node_checks, node_planes, read_nodes, sample_nodes
+
+    corpus = sources.corpus
+    facts = read_nodes(corpus)
+    sample = sample_nodes(facts, seed)
+    points, near = node_planes(facts, sample)
+    opinion, passed = None, list[str]()
+    if sources.teacher is not None or sources.models:
+        from gsx.stages.reporting import teacher
+
+        asked, passed = _teacher(sources, made=bool(facts.replicas))
+        opinion = None if asked is None else teacher.ask_nodes(asked, corpus, facts, sample)
+    found = NodeFindings(
+        corpus=corpus,
+        lineage=sources.lineage,
+        facts=facts,
+        points=points,
+        near=near,
+        features=shifts(sample.features, corpus.info),
+        sampled={name: len(nodes) for name, nodes in sample.nodes.items()},
+        checks=(
+            *node_checks(facts, sources.lineage),
+            *truth.second_opinion(opinion, passed),
+        ),
+        cards=node_cards(corpus.info, facts, sample),
+        models=models.read_models(sources.models),
+        opinion=opinion,
+    )
+    return node_page.node_page(found)
+
+
 def _second_opinion(
     sources: Sources, facts: Facts, sample: Sample
 ) -> tuple[Opinion | None, list[str]]:
@@ -82,11 +118,14 @@ def _second_opinion(
         return None, []  # and torch need not be there
     from gsx.stages.reporting import teacher
 
-    made = "augmented" in facts.groups
-    found, passed = teacher.find(sources.corpus, sources.models, sources.teacher, made=made)
-    if found is None:
-        return None, passed
-    return teacher.ask(found, sources.corpus, facts, sample), passed
+    found, passed = _teacher(sources, made="augmented" in facts.groups)
+    return (None if found is None else teacher.ask(found, sources.corpus, facts, sample)), passed
+
+
+def _teacher(sources: Sources, *, made: bool) -> tuple[Teacher | None, list[str]]:
+    from gsx.stages.reporting import teacher
+
+    return teacher.find(sources.corpus, sources.models, sources.teacher, made=made)
 
 
 def _pieces(extractor: Artifact | None) -> gallery.Pieces | None:

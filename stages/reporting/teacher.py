@@ -6,25 +6,29 @@ It is asked and never trained, on one thread: the same model and corpus give the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix, vstack
 from scipy.special import expit, softmax
 
 from gsx.columns import CorpusInfo
 from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array, Ints
+from gsx.stages.kernels.rows import Features
 from gsx.stages.kernels.subgraphs import global_edges, sort_edges
 from gsx.stages.learning.evaluate import check_fits, load
 from gsx.stages.learning.lesson import check_corpus
 from gsx.stages.learning.metrics import better, score
+from gsx.stages.learning.nodes import NodeGraphs, layout, read_graphs
 from gsx.stages.learning.scoring import laid_out
 from gsx.stages.nets.backbones import Backbone
 from gsx.stages.nets.descent import one_thread
 from gsx.stages.nets.networks import Network
 from gsx.stages.reporting.models import HERE, title_of
+from gsx.stages.reporting.nodes import NodeFacts, NodeSample, Replica
 from gsx.stages.reporting.reach import laid_flat
 from gsx.stages.reporting.sample import GROUPS, Facts, Sample
 from gsx.storage.corpus import Corpus
@@ -110,7 +114,9 @@ def _teacher(corpus: Corpus, where: str, artifact: Artifact, *, made: bool) -> T
     check_fits(description, corpus)
     net.eval()
     learned = _learned(where, artifact, made=made)
-    return Teacher(artifact=model, net=net, where=where, learned_these=learned)
+    alone = made and where == HERE and not learned
+    words = f"{where}, source alone" if alone else where
+    return Teacher(artifact=model, net=net, where=words, learned_these=learned)
 
 
 def ask(teacher: Teacher, corpus: Corpus, facts: Facts, sample: Sample) -> Opinion:
@@ -123,6 +129,20 @@ def ask(teacher: Teacher, corpus: Corpus, facts: Facts, sample: Sample) -> Opini
     rows = sample.rows[every]
     parts = _parts(info, groups, owner, facts.env[rows])
     return opinion(teacher, info, seen, logits, facts.y[rows], parts, (list(groups), owner))
+
+
+def ask_nodes(teacher: Teacher, corpus: Corpus, facts: NodeFacts, sample: NodeSample) -> Opinion:
+    """Ask about the sampled nodes of every group, moved ones in the replica they are of."""
+    graphs = read_graphs(corpus)
+    names = [name for name in GROUPS if name in sample.nodes]
+    found = [_told_nodes(teacher.net, graphs, facts, sample, name) for name in names]
+    owner = np.repeat(np.arange(len(names)), [len(sample.nodes[name]) for name in names])
+    env = np.concatenate([sample.env[name] for name in names])
+    y = np.concatenate([sample.y[name] for name in names])
+    groups = {name: sample.nodes[name] for name in names}
+    parts = _parts(corpus.info, groups, owner, env)
+    seen, logits = (np.concatenate(each) for each in zip(*found, strict=True))
+    return opinion(teacher, corpus.info, seen, logits, y, parts, (names, owner))
 
 
 def opinion(
@@ -205,6 +225,36 @@ def _told(net: Network, table: GraphTable, info: CorpusInfo) -> tuple[Array, Arr
         found = [net(batch) for batch in laid_out(table, net.shape, CPU)]
     seen = torch.cat([features for features, _ in found]).numpy()
     return seen.astype(np.float64), torch.cat([logits for _, logits in found]).numpy()
+
+
+@torch.no_grad()
+def _told_nodes(
+    net: Network, graphs: NodeGraphs, facts: NodeFacts, sample: NodeSample, group: str
+) -> tuple[Array, Array]:
+    nodes = sample.nodes[group]
+    if group != "augmented":
+        with one_thread():
+            seen, logits = net(layout(graphs, nodes, CPU))
+        return seen.numpy().astype(np.float64), logits.numpy()
+    parts = []
+    for number, replica in enumerate(facts.replicas):
+        features = _replaced(graphs.features, replica)
+        moved = replace(graphs, features=features)
+        with one_thread():
+            parts.append(net(layout(moved, nodes[sample.replica == number], CPU)))
+    seen, logits = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
+    return seen.astype(np.float64), logits
+
+
+def _replaced(features: Features, replica: Replica) -> Features:
+    """Return features of all nodes with those of one replica in their place."""
+    if not isinstance(features, csr_matrix):
+        found = features.copy()
+        found[replica.nodes] = replica.features
+        return found
+    first, last = int(replica.nodes[0]), int(replica.nodes[-1]) + 1
+    parts = [features[:first], replica.features.astype(features.dtype), features[last:]]
+    return vstack(parts, format="csr")
 
 
 def require_both_ways(table: GraphTable, info: CorpusInfo) -> None:

@@ -25,6 +25,8 @@ WHOLE = ORIGINS.index("g_whole")
 TOLERANCE = 1e-5
 NEAR_ENOUGH = 0.05
 """How much more seldom a classifier may tell the label of what was made than of what it knows."""
+WORTH_ASKING = 0.6
+"""How often a classifier must be right where labels are known for its agreement to count."""
 Verdict = Literal["good", "bad", "note"]
 
 
@@ -212,5 +214,6 @@ def second_opinion(opinion: Opinion | None, passed: Sequence[str]) -> Iterator[C
         text += f"; of {held['name']} it tells {usual:.1%} right. It may be the one who errs."
     if opinion.learned_these:
         text += " It has learned from these very labels, so this says little."
-    near = usual is not None and same >= usual - NEAR_ENOUGH and not opinion.learned_these
+    fit = usual is not None and usual >= WORTH_ASKING and not opinion.learned_these
+    near = fit and usual is not None and same >= usual - NEAR_ENOUGH
     yield Check("good" if near else "note", title, f"{same:.1%}", text)
