@@ -134,18 +134,33 @@ def portable_copy(artifact: Artifact, target: Path, store: Store) -> Path:
     help="Page to write.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Which graphs are drawn.")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Classifier to ask for a second opinion.  [default: the best trained on source graphs]",
+)
 @click.option("--no-models", is_flag=True, help="Leave trained classifiers out.")
 @store_option
 @json_option
 def report(
-    corpus: str, *, out: Path, seed: int, no_models: bool, store: str | None, as_json: bool
+    corpus: str,
+    *,
+    out: Path,
+    seed: int,
+    model: str | None,
+    no_models: bool,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Write one self-contained HTML page about CORPUS.
 
     It tells what the corpus is, how it was made, how far it reaches outside training, whether
     its synthetic graphs are true to their parents, what graphs look like, and what classifiers
-    in the store make of it.
+    in the store make of it. One of these is asked whether it tells the labels that synthetic
+    graphs were given, and draws how it sees them: the best on OOD validation of those trained on
+    source graphs alone, or --model.
     """
+    from gsx.errors import UsageError
     from gsx.stages.report import Sources
     from gsx.stages.report import report as write
     from gsx.storage.corpus import Corpus
@@ -154,9 +169,12 @@ def report(
     from gsx.storage.store import Store
 
     started = time.perf_counter()
+    if model is not None and no_models:
+        raise UsageError("--model names a classifier and --no-models leaves all out; give one.")
     place = Store.at(store)
     artifact = place.resolve(corpus, kind="corpus")
     lineage = manifests(place, artifact)
+    teacher = None if model is None else _taught(place.resolve(model, kind="model"), lineage)
     models = []
     if not no_models:
         for where, digest in _trained_on(lineage):
@@ -166,6 +184,7 @@ def report(
         lineage=tuple(lineage),
         extractor=_extractor(place, lineage),
         models=models,
+        teacher=teacher,
     )
     with progress_bar("report", quiet=as_json) as progress:
         text = write(sources, seed=seed, progress=progress)
@@ -183,12 +202,23 @@ def report(
 
 def _trained_on(lineage: Sequence[Manifest]) -> list[tuple[str, str]]:
     """Return the contents whose models a report shows: the corpus, as exported too, its source."""
+    from gsx.stages.reporting.models import BEFORE, HERE
+
     corpora = [manifest for manifest in lineage if manifest.kind == "corpus"]
     same = 2 if corpora[0].stage == "export" else 1
     return [
-        ("this corpus" if place < same else "its source", manifest.digest)
+        (HERE if place < same else BEFORE, manifest.digest)
         for place, manifest in enumerate(corpora)
     ]
+
+
+def _taught(model: Artifact, lineage: Sequence[Manifest]) -> tuple[str, Artifact]:
+    """Return a model with what it was trained on, as seen from a corpus."""
+    from gsx.stages.reporting.models import ELSEWHERE
+
+    digests = {parent.digest for parent in model.manifest.parents}
+    known = [where for where, digest in _trained_on(lineage) if digest in digests]
+    return (known[0] if known else ELSEWHERE), model
 
 
 def _extractor(store: Store, lineage: Sequence[Manifest]) -> Artifact | None:

@@ -56,7 +56,16 @@ def _outcome(given: Given, layout: Layout) -> Outcome:
     """Return what the manifest says: all that the corpus says, and what a layout left out."""
     source = given.corpus.artifact.manifest
     counts, dropped = dict(source.counts), source.dropped
-    if layout in HARDENED and given.labels == "same-class":
+    if layout in HARDENED and given.corpus.info.level == "node":
+        from gsx.stages.exporting.node_arrays import soft_nodes
+
+        soft_count = soft_nodes(given)
+        if soft_count:
+            reason = (
+                "soft labels of nodes, now in no split (`--labels argmax` or `soft` keeps them)"
+            )
+            dropped = (*dropped, Dropped(reason=reason, count=soft_count))
+    elif layout in HARDENED and given.labels == "same-class":
         from gsx.stages.exporting.flat import soft_labels
 
         soft = soft_labels(given)

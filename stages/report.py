@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gsx.errors import StageError
 from gsx.stages.reporting import gallery, models, page, reach, truth
 from gsx.stages.reporting.findings import Findings
-from gsx.stages.reporting.sample import choose, read_facts, read_sample, with_parents
+from gsx.stages.reporting.sample import (
+    Facts,
+    Sample,
+    choose,
+    read_facts,
+    read_sample,
+    with_parents,
+)
+from gsx.stages.reporting.shift import shifts
 from gsx.stages.stage import Progress, silent
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 from gsx.storage.store import Artifact
+
+if TYPE_CHECKING:
+    from gsx.stages.reporting.teacher import Opinion, Teacher
 
 PIECES = "pieces.safetensors"
 
@@ -28,18 +40,21 @@ class Sources:
     """What found the pieces, where the store holds it."""
     models: Sequence[tuple[str, Artifact]] = ()
     """Trained models, each with what it was trained on: ``this corpus`` or ``its source``."""
+    teacher: tuple[str, Artifact] | None = None
+    """The model to ask for a second opinion; without one, the best of those that may be asked."""
 
 
 def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> str:
     """Return the page as HTML that needs nothing else."""
     corpus = sources.corpus
     if corpus.info.level == "node":
-        return page.node_page(corpus, sources.lineage, models.read_models(sources.models))
+        return _node_report(sources, seed)
     if not len(corpus):
         raise StageError(f"corpus {corpus.key[:12]} has no graphs; there is nothing to report.")
     facts = read_facts(corpus)
     sample = read_sample(corpus, with_parents(facts, choose(facts, seed)), progress)
     points, near = reach.surroundings(facts, sample)
+    opinion, passed = _second_opinion(sources, facts, sample)
     found = Findings(
         corpus=corpus,
         lineage=sources.lineage,
@@ -50,11 +65,67 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
         features=reach.features(corpus.info, facts, sample),
         feature_means=reach.feature_means(corpus.info, facts, sample),
         scaffolds=reach.scaffolds(corpus, facts),
-        checks=tuple(truth.checks(corpus.info, facts, sample, sources.lineage)),
+        checks=(
+            *truth.checks(corpus.info, facts, sample, sources.lineage),
+            *truth.second_opinion(opinion, passed),
+        ),
         cards=gallery.cards(corpus.info, facts, sample, _pieces(sources.extractor), seed),
         models=models.read_models(sources.models),
+        opinion=opinion,
     )
     return page.graph_page(found)
+
+
+def _node_report(sources: Sources, seed: int) -> str:
+    from gsx.stages.reporting import node_page
+    from gsx.stages.reporting.findings import NodeFindings
+    from gsx.stages.reporting.node_gallery import node_cards
+    from gsx.stages.reporting.nodes import node_checks, node_planes, read_nodes, sample_nodes
+
+    corpus = sources.corpus
+    facts = read_nodes(corpus)
+    sample = sample_nodes(facts, seed)
+    points, near = node_planes(facts, sample)
+    opinion, passed = None, list[str]()
+    if sources.teacher is not None or sources.models:
+        from gsx.stages.reporting import teacher
+
+        asked, passed = _teacher(sources, made=bool(facts.replicas))
+        opinion = None if asked is None else teacher.ask_nodes(asked, corpus, facts, sample)
+    found = NodeFindings(
+        corpus=corpus,
+        lineage=sources.lineage,
+        facts=facts,
+        points=points,
+        near=near,
+        features=shifts(sample.features, corpus.info),
+        sampled={name: len(nodes) for name, nodes in sample.nodes.items()},
+        checks=(
+            *node_checks(facts, sources.lineage),
+            *truth.second_opinion(opinion, passed),
+        ),
+        cards=node_cards(corpus.info, facts, sample),
+        models=models.read_models(sources.models),
+        opinion=opinion,
+    )
+    return node_page.node_page(found)
+
+
+def _second_opinion(
+    sources: Sources, facts: Facts, sample: Sample
+) -> tuple[Opinion | None, list[str]]:
+    if sources.teacher is None and not sources.models:
+        return None, []  # and torch need not be there
+    from gsx.stages.reporting import teacher
+
+    found, passed = _teacher(sources, made="augmented" in facts.groups)
+    return (None if found is None else teacher.ask(found, sources.corpus, facts, sample)), passed
+
+
+def _teacher(sources: Sources, *, made: bool) -> tuple[Teacher | None, list[str]]:
+    from gsx.stages.reporting import teacher
+
+    return teacher.find(sources.corpus, sources.models, sources.teacher, made=made)
 
 
 def _pieces(extractor: Artifact | None) -> gallery.Pieces | None:

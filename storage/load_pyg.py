@@ -12,6 +12,7 @@ A graph has `x`, `edge_index`, `edge_attr` where edges have features, `y` (float
 distribution, or one value per task, NaN = missing), `label` (the class where it is hard, else -1),
 `env_id`, `domain_id`, `graph_id` and `origin`. Where nodes have labels, the split is `all` and
 there is a mask per split: `train_mask`, `id_val_mask`, `id_test_mask`, `val_mask`, `test_mask`.
+Graphs of origin `featx` repeat one with other features of training nodes; score the source alone.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def load(
     files = sorted(Path(folder, "data").glob(f"{split}-*.parquet"))
     if not files:
         raise FileNotFoundError(f"no shards of split {split!r} in {folder}/data")
-    table = pa.concat_tables([pq.read_table(file, memory_map=True) for file in files])
+    table = every = pa.concat_tables([pq.read_table(file, memory_map=True) for file in files])
     for name, wanted in (("env_id", env), ("origin", origin)):
         if wanted is not None:
             values = [wanted] if isinstance(wanted, int | str) else list(wanted)
@@ -62,17 +63,23 @@ def load(
     for name in extras:
         if name not in plain:
             raise ValueError(f"no plain column {name!r} to add; there are {', '.join(plain)}")
-    return Corpus(table, info, tuple(extras))
+    return Corpus(table, info, tuple(extras), every if info["level"] == "node" else table)
 
 
 class Corpus(Dataset):  # type: ignore[misc]
     """Graphs held as flat tensors; a `Data` is cut out when it is asked for."""
 
-    def __init__(self, table: pa.Table, info: dict[str, Any], extras: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, table: pa.Table, info: dict[str, Any], extras: tuple[str, ...], edges: pa.Table
+    ) -> None:
+        """Hold the graphs of `table`; `edges` also holds those whose structure they share."""
         super().__init__()
         self.info = info
         """The description of the corpus: task, outputs, environments, columns."""
-        self._ptr = {axis: _pointers(table[f"num_{axis}s"].to_numpy()) for axis in ("node", "edge")}
+        nodes = info["level"] == "node"
+        self._like = _structure(table, edges) if nodes else np.arange(len(table))
+        sizes = {"node": table["num_nodes"], "edge": edges["num_edges"]}
+        self._ptr = {axis: _pointers(counts.to_numpy()) for axis, counts in sizes.items()}
         self._values: list[tuple[str, str, Any]] = []
         usual = ("graph_id", "env_id", "domain_id", "origin", "y", "label")
         for column in info["columns"]:
@@ -81,9 +88,9 @@ class Corpus(Dataset):  # type: ignore[misc]
                 continue
             if axis != "graph" and not _is_usual(name) and name not in extras:
                 continue
-            self._add(name, axis, _flat(table[name], column))
-        edges = [value for name, _, value in self._values if name in ("edge_src", "edge_dst")]
-        self._edges = torch.stack(edges)
+            self._add(name, axis, _flat((edges if axis == "edge" else table)[name], column))
+        ends = [value for name, _, value in self._values if name in ("edge_src", "edge_dst")]
+        self._edges = torch.stack(ends)
 
     @property
     def num_classes(self) -> int:
@@ -96,8 +103,10 @@ class Corpus(Dataset):  # type: ignore[misc]
 
     def get(self, idx: int) -> Data:
         """Return one graph."""
-        low = {axis: int(ptr[idx]) for axis, ptr in self._ptr.items()} | {"graph": idx}
-        high = {axis: int(ptr[idx + 1]) for axis, ptr in self._ptr.items()} | {"graph": idx + 1}
+        row = {"node": idx, "edge": int(self._like[idx])}
+        low = {axis: int(ptr[row[axis]]) for axis, ptr in self._ptr.items()} | {"graph": idx}
+        high = {axis: int(ptr[row[axis] + 1]) for axis, ptr in self._ptr.items()}
+        high["graph"] = idx + 1
         data = Data(edge_index=self._edges[:, low["edge"] : high["edge"]])
         for name, axis, value in self._values:
             if name in ("edge_src", "edge_dst"):
@@ -141,6 +150,14 @@ class _Sparse:
                 torch.from_numpy(ptr - ptr[0]), self.columns[inside], self.values[inside],
                 size=(len(ptr) - 1, self.width), check_invariants=True,
             )  # fmt: skip
+
+
+def _structure(table: pa.Table, edges: pa.Table) -> Any:  # noqa: ANN401
+    """Return the row of `edges` whose edges a graph has: its own, or those of its parent."""
+    row_of = {number: row for row, number in enumerate(edges["graph_id"].to_pylist())}
+    parents = [each["parents"] for each in table["provenance"].to_pylist()]
+    ids = table["graph_id"].to_pylist()
+    return np.array([row_of[p[0] if p else own] for p, own in zip(parents, ids, strict=True)])
 
 
 def _is_usual(name: str) -> bool:

@@ -21,7 +21,6 @@ from gsx.storage.store import Store
 from tests.artifacts import gsx as run
 from tests.browser import CHROMIUM, look
 from tests.made import run_recipe, run_stage
-from tests.make_golden import pages
 
 RECIPE = """
 [prepare]
@@ -201,13 +200,6 @@ def test_words_of_a_corpus_cannot_become_markup(made, home):
     assert text.count("<script>") == 1
 
 
-def test_a_corpus_of_labelled_nodes_has_a_page_too(tmp_path):
-    made = pages(Store.at(tmp_path))
-    text = report(Sources(corpus=Corpus(made), lineage=(made.manifest,)))
-    assert "labelled nodes" in text
-    assert "What it looks like" not in text
-
-
 def test_molecules_are_drawn_with_pieces_and_bridges_in_colors_of_the_page(tmp_path):
     from tests.test_generate_molecules import SMILES
 
@@ -248,9 +240,9 @@ def test_filters_show_the_graphs_that_are_asked_for(page):
         page,
         [
             f"{shown}.length",
-            choose_ % ("origin", "'whole graphs joined'"),
+            choose_ % ("kind", "'whole graphs joined'"),
             f"{shown}.length",
-            f"{shown}.every(f => f.dataset.origin === 'whole graphs joined')",
+            f"{shown}.every(f => f.dataset.kind === 'whole graphs joined')",
             "document.getElementById('shown').textContent",
             "[...document.querySelector('select[name=split]').options]"
             ".filter(o => !o.disabled).map(o => o.value)",

@@ -1,16 +1,18 @@
-"""Three plain tables per split: graphs, nodes and edges, with a column per feature."""
+"""Three plain tables per split: graphs, nodes and edges, with a column per feature.
+
+Where nodes are labelled there is one set of tables, and nodes say which split they are in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
-from gsx.columns import ORIGINS, Column
+from gsx.columns import ORIGINS, SPLITS, Column
 from gsx.pyg import densified
 from gsx.ragged import Array, Ragged, rows_of, texts_of
-from gsx.stages.exporting.flat import require_graphs
 from gsx.stages.exporting.given import Given
 from gsx.storage.bundle import Bundle
 from gsx.storage.csv_file import Columns, write_csv
@@ -19,8 +21,9 @@ from gsx.table import GraphTable
 
 def fill(bundle: Bundle, given: Given) -> None:
     """Write the tables of every split; labels are soft, as the corpus has them."""
-    require_graphs(given, "csv")
-    for split in given.corpus.splits:
+    if given.corpus.info.level == "node":
+        fill_nodes(bundle, given)
+    for split in given.corpus.splits if given.corpus.info.level == "graph" else ():
         for name, rows in (("graphs", _graphs), ("nodes", _nodes), ("edges", _edges)):
             bundle.write(f"{split}/{name}.csv", partial(write_csv, parts=rows(given, split)))
     for name in ("env_table.json", "corpus.json"):
@@ -72,15 +75,90 @@ def _nodes(given: Given, split: str) -> Iterator[Columns]:
 
 def _edges(given: Given, split: str) -> Iterator[Columns]:
     for table in _tables(given, split):
-        found: dict[str, Array] = {
-            "graph_id": table.dense("graph", "graph_id")[table.edge_graph()],
-            "source": table.dense("edge", "edge_src"),
-            "target": table.dense("edge", "edge_dst"),
+        yield _edge_columns(given, table)
+
+
+def _edge_columns(given: Given, table: GraphTable) -> Columns:
+    found: dict[str, Array] = {
+        "graph_id": table.dense("graph", "graph_id")[table.edge_graph()],
+        "source": table.dense("edge", "edge_src"),
+        "target": table.dense("edge", "edge_dst"),
+    }
+    if "edge_attr" in table.edge:
+        column = given.corpus.info.column("edge_attr")
+        found |= _wide(table.dense("edge", "edge_attr"), column, "attribute")
+    return found
+
+
+def fill_nodes(bundle: Bundle, given: Given) -> None:
+    """Write the nodes of all graphs, with their splits; edges once, for replicas share them.
+
+    Sparse features are a table of their own, a row per value that is not zero.
+    """
+    tables: dict[str, Callable[[Given], Iterator[Columns]]] = {
+        "graphs": _structures, "nodes": _labelled, "edges": _own_edges,
+    }  # fmt: skip
+    if given.corpus.info.sparse:
+        tables["features"] = _features
+    for name, rows in tables.items():
+        bundle.write(f"{name}.csv", partial(write_csv, parts=rows(given)))
+
+
+def _structures(given: Given) -> Iterator[Columns]:
+    for table in given.corpus.iter_tables():
+        parents = table.lists("graph", "provenance.parents")
+        own = table.dense("graph", "graph_id")
+        edges_of = own.copy()
+        edges_of[np.diff(parents.ptr) > 0] = parents.values
+        yield {
+            "graph_id": own,
+            "origin": np.array(ORIGINS)[table.dense("graph", "origin")].tolist(),
+            "edges_of": edges_of,
+            "num_nodes": table.num_nodes,
+            "num_edges": table.num_edges,
         }
-        if "edge_attr" in table.edge:
-            column = given.corpus.info.column("edge_attr")
-            found |= _wide(table.dense("edge", "edge_attr"), column, "attribute")
+
+
+def _labelled(given: Given) -> Iterator[Columns]:
+    info = given.corpus.info
+    for table in given.corpus.iter_tables():
+        y = table.dense("node", "node_y")
+        found: dict[str, Array | list[str]] = {
+            **_places(table),
+            "split": np.array(SPLITS)[table.dense("node", "node_split")].tolist(),
+            "env_id": table.dense("node", "node_env_id"),
+            "domain_id": table.dense("node", "node_domain_id"),
+            "label": table.dense("node", "node_label"),
+            **{f"y_{_word(name)}": y[:, i] for i, name in enumerate(info.outputs)},
+        }
+        if not info.sparse:
+            features = table.dense("node", "node_feat")
+            found |= _wide(features, info.column("node_feat"), "feature")
         yield found
+
+
+def _features(given: Given) -> Iterator[Columns]:
+    for table in given.corpus.iter_tables():
+        index = table.lists("node", "node_feat_index")
+        owner = rows_of(index.ptr)
+        places = {name: values[owner] for name, values in _places(table).items()}
+        value = table.lists("node", "node_feat_value").values
+        yield {**places, "feature": index.values, "value": value}
+
+
+def _places(table: GraphTable) -> dict[str, Array]:
+    owner = rows_of(table.node_ptr)
+    return {
+        "graph_id": table.dense("graph", "graph_id")[owner],
+        "node": np.arange(table.total_nodes) - table.node_ptr[owner],
+    }
+
+
+def _own_edges(given: Given) -> Iterator[Columns]:
+    for table in given.corpus.iter_tables():
+        own = np.diff(table.lists("graph", "provenance.parents").ptr) == 0
+        if own.any():
+            yield _edge_columns(given, table.filter(own))
 
 
 def _wide(values: Array, column: Column | None, word: str) -> dict[str, Array]:

@@ -9,12 +9,15 @@ import numpy as np
 
 from gsx.columns import ORIGINS, SPLITS
 from gsx.ragged import rows_of
-from gsx.stages.exporting.flat import parts, require_graphs
+from gsx.stages.exporting.flat import parts
 from gsx.stages.exporting.given import Given
+from gsx.stages.exporting.node_arrays import node_arrays
 from gsx.storage.bundle import Bundle
 from gsx.storage.csv_file import Columns, write_csv
 from gsx.table import GraphTable
 
+MOST_VALUES = 50_000_000
+"""Features of nodes that are written as text."""
 META = """\
 dataset_name: {name}
 node_data:
@@ -28,11 +31,49 @@ graph_data:
 
 def fill(bundle: Bundle, given: Given) -> None:
     """Write three tables and the file that names them."""
-    require_graphs(given, "dgl")
+    if given.corpus.info.level == "node":
+        _fill_nodes(bundle, given)
+        return
     bundle.add("meta.yaml", META.format(name=given.corpus.info.name).encode())
     bundle.write("nodes.csv", partial(write_csv, parts=_nodes(given)))
     bundle.write("edges.csv", partial(write_csv, parts=_edges(given)))
     bundle.write("graphs.csv", partial(write_csv, parts=_graphs(given)))
+    bundle.carry(given.corpus.artifact, "env_table.json")
+
+
+def _fill_nodes(bundle: Bundle, given: Given) -> None:
+    """Write labels and masks with the nodes; the first graph is the source, others repeat it."""
+    arrays = node_arrays(given, "dgl", MOST_VALUES)
+    y, table = arrays.y, arrays.table
+    labels = {"label": y} if y.ndim == 1 else {f"y_{i}": y[:, i] for i in range(y.shape[1])}
+    nodes: Columns = {
+        "graph_id": arrays.graph,
+        "node_id": arrays.number,
+        **labels,
+        "env_id": np.where(arrays.inside("train"), arrays.env, -1),
+        "domain_id": arrays.domain,
+        **{
+            f"{name}_mask": arrays.inside(name).astype(np.int8)
+            for name in SPLITS
+            if name in given.corpus.nodes
+        },
+        "feat": table.dense("node", "node_feat"),
+    }
+    edges: dict[str, np.ndarray] = {
+        "graph_id": table.dense("graph", "graph_id")[table.edge_graph()],
+        "src_id": table.dense("edge", "edge_src"),
+        "dst_id": table.dense("edge", "edge_dst"),
+    }
+    if "edge_attr" in table.edge:
+        edges["feat"] = table.dense("edge", "edge_attr")
+    again = table.dense("graph", "origin") != ORIGINS.index("source")
+    graphs = {
+        "graph_id": table.dense("graph", "graph_id"),
+        "augmented": again.astype(np.int8),
+    }
+    bundle.add("meta.yaml", META.format(name=given.corpus.info.name).encode())
+    for name, columns in (("nodes", nodes), ("edges", edges), ("graphs", graphs)):
+        bundle.write(f"{name}.csv", partial(write_csv, parts=[columns]))
     bundle.carry(given.corpus.artifact, "env_table.json")
 
 

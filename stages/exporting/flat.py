@@ -7,20 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from gsx.columns import CorpusInfo
-from gsx.errors import UsageError
 from gsx.pyg import densified
 from gsx.ragged import Array
 from gsx.stages.exporting.given import Given, LabelMode
 from gsx.table import GraphTable
-
-
-def require_graphs(given: Given, layout: str) -> None:
-    """Refuse a corpus that labels nodes."""
-    if given.corpus.info.level == "node":
-        raise UsageError(
-            f"{given.corpus.info.name} labels nodes, which `{layout}` cannot hold here. "
-            "Export it with `--to portable` or `--to pyg`."
-        )
 
 
 def parts(given: Given, split: str | None = None) -> Iterator[tuple[GraphTable, Array]]:

@@ -18,8 +18,9 @@ from torch_geometric.data import Data
 
 from gsx.columns import CorpusInfo
 from gsx.ragged import Array, Ints, pointers, texts_of
-from gsx.stages.exporting.flat import parts, require_graphs
+from gsx.stages.exporting.flat import parts
 from gsx.stages.exporting.given import Given
+from gsx.stages.exporting.tensors import save_tensors
 from gsx.storage.bundle import Bundle
 from gsx.table import GraphTable, concat
 
@@ -28,11 +29,12 @@ SUBSETS = {"train": "train", "id_val": "id_val", "id_test": "id_test", "ood_val"
 """Our splits, and what GOOD calls them."""
 SHIFTS = ("no_shift", "covariate", "concept")
 _NAMES = {"motif": "GOODMotif", "hiv": "GOODHIV", "cmnist": "GOODCMNIST", "sst2": "GOODSST2",
-          "twitter": "GOODTwitter"}  # fmt: skip
+          "twitter": "GOODTwitter", "cora": "GOODCora", "cora-ml": "GOODCoraML",
+          "webkb": "GOODWebKB", "cbas": "GOODCBAS", "twitch": "GOODTwitch"}  # fmt: skip
 _DOMAINS = {"base": "basis"}
-_TASKS = {"classification": "Multi-label classification", "binary": "Binary classification",
+TASKS = {"classification": "Multi-label classification", "binary": "Binary classification",
           "multitask": "Binary classification", "regression": "Regression"}  # fmt: skip
-_METRICS = {"accuracy": "Accuracy", "roc_auc": "ROC-AUC", "rmse": "RMSE", "mcc": "MCC"}
+METRICS = {"accuracy": "Accuracy", "roc_auc": "ROC-AUC", "rmse": "RMSE", "mcc": "MCC"}
 
 READER = '''"""Read this corpus as GOOD's own `load` returns it: datasets by subset, and facts.
 
@@ -76,7 +78,11 @@ def load():
 
 def fill(bundle: Bundle, given: Given) -> None:
     """Write the thirteen files, what is known of the dataset, and a reader."""
-    require_graphs(given, "good")
+    if given.corpus.info.level == "node":
+        from gsx.stages.exporting.good_nodes import fill_nodes
+
+        fill_nodes(bundle, given)
+        return
     info = given.corpus.info
     name, domain, shift = place_of(info)
     folder = f"{name}/{domain}/processed"
@@ -93,8 +99,8 @@ def fill(bundle: Bundle, given: Given) -> None:
         "dataset": name,
         "domain": domain,
         "shift": shift,
-        "task": _TASKS[info.task],
-        "metric": _METRICS[info.metric],
+        "task": TASKS[info.task],
+        "metric": METRICS[info.metric],
         "labels": given.labels,
         "meta": _meta(info, found),
     }
@@ -104,7 +110,7 @@ def fill(bundle: Bundle, given: Given) -> None:
 
 def place_of(info: CorpusInfo) -> tuple[str, str, str]:
     """Return the names of dataset, domain and shift that GOOD would use."""
-    family = info.name.split("-")[0]
+    family = "cora-ml" if info.name.startswith("cora-ml") else info.name.split("-")[0]
     shift = "concept" if info.name.endswith("concept") else "covariate"
     words = "".join(part.capitalize() for part in info.name.split("-")[:1])
     return _NAMES.get(family, f"GOOD{words}"), _DOMAINS.get(info.domain, info.domain), shift
@@ -127,7 +133,7 @@ def _collated(table: GraphTable, y: Array) -> Graphs:
     edges = np.stack([table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")])
     values: dict[str, Any] = {
         "edge_index": torch.from_numpy(edges.astype(np.int64)),
-        "x": _numbers(table.dense("node", "node_feat")),
+        "x": numbers(table.dense("node", "node_feat")),
         "y": torch.from_numpy(y.copy()),
         "env_id": torch.from_numpy(table.dense("graph", "env_id").astype(np.int64)),
         "domain_id": torch.from_numpy(table.dense("graph", "domain_id").astype(np.int64)),
@@ -136,7 +142,7 @@ def _collated(table: GraphTable, y: Array) -> Graphs:
     slices = {name: _slices(np.arange(len(table) + 1)) for name in values}
     slices |= {"edge_index": _slices(table.edge_ptr), "x": _slices(table.node_ptr)}
     if "edge_attr" in table.edge:
-        values["edge_attr"] = _numbers(table.dense("edge", "edge_attr"))
+        values["edge_attr"] = numbers(table.dense("edge", "edge_attr"))
         slices["edge_attr"] = _slices(table.edge_ptr)
     if "node_truth" in table.node:
         truth = table.dense("node", "node_truth").astype(np.int64)
@@ -157,7 +163,7 @@ def _collated(table: GraphTable, y: Array) -> Graphs:
     return values, slices
 
 
-def _numbers(values: Array) -> torch.Tensor:
+def numbers(values: Array) -> torch.Tensor:
     """Return codes of words as whole numbers, as GOOD's encoders want them, others as floats."""
     whole = values.dtype.kind in "iu"
     return torch.from_numpy(values.astype(np.int64 if whole else np.float32))
@@ -191,4 +197,4 @@ def _meta(info: CorpusInfo, found: dict[str, Graphs]) -> dict[str, Any]:
 
 def _save(path: Path, graphs: Graphs) -> None:
     values, slices = graphs
-    torch.save((Data(**values), slices), path)
+    save_tensors(path, (Data(**values), slices))

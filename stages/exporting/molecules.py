@@ -70,8 +70,8 @@ def _write_structures(path: Path, given: Given, split: str) -> None:
 
     from gsx.stages.kernels.chem import parse_smiles
 
-    writer = Chem.SDWriter(str(path))
-    try:
+    number = 0
+    with path.open("w", encoding="utf-8") as stream:  # RDKit's own says nothing of a full disk
         for table in given.corpus.iter_tables(split=split, columns=_KEPT):
             texts = texts_of(table.lists("graph", "smiles"))
             for row, text in enumerate(texts):
@@ -80,9 +80,8 @@ def _write_structures(path: Path, given: Given, split: str) -> None:
                 molecule = parse_smiles(text)
                 for name, value in _properties(given, table, row).items():
                     molecule.SetProp(name, value)
-                writer.write(molecule)
-    finally:
-        writer.close()
+                stream.write(Chem.SDWriter.GetText(molecule, molid=number))
+                number += 1
 
 
 def _properties(given: Given, table: GraphTable, row: int) -> dict[str, str]:

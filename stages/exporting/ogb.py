@@ -11,10 +11,13 @@ import torch
 
 from gsx.columns import CorpusInfo
 from gsx.ragged import Array, Ints
-from gsx.stages.exporting.flat import parts, require_graphs
+from gsx.stages.exporting.flat import parts
 from gsx.stages.exporting.given import Given
+from gsx.stages.exporting.node_arrays import node_arrays
+from gsx.stages.exporting.tensors import save_tensors
 from gsx.stages.exporting.words import about
 from gsx.storage.bundle import Bundle
+from gsx.storage.csv_file import write_csv
 from gsx.table import GraphTable, concat
 
 SPLITS = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "id_valid",
@@ -22,7 +25,7 @@ SPLITS = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "i
 """Our splits, and the keys of ``get_idx_split``."""
 _METRICS = {"accuracy": "acc", "roc_auc": "rocauc", "rmse": "rmse", "mcc": "mcc"}
 
-READER = '''"""Read this corpus with OGB: `PygGraphPropPredDataset(NAME, meta_dict=meta_dict())`."""
+READER = '''"""Read this corpus with OGB: `{kind}(NAME, meta_dict=meta_dict())`."""
 
 from pathlib import Path
 
@@ -40,7 +43,9 @@ def meta_dict():
 
 def fill(bundle: Bundle, given: Given) -> None:
     """Write the folder that OGB's dataset objects read, and what it must be told about it."""
-    require_graphs(given, "ogb")
+    if given.corpus.info.level == "node":
+        _fill_nodes(bundle, given)
+        return
     info = given.corpus.info
     found: list[tuple[GraphTable, Array]] = []
     split_of: list[Ints] = []
@@ -61,15 +66,53 @@ def fill(bundle: Bundle, given: Given) -> None:
         key: torch.from_numpy(np.flatnonzero(where == number))
         for number, key in enumerate(SPLITS.values())
     }
-    bundle.write(f"{folder}/split/{info.domain}/split_dict.pt", partial(_save, value=index))
-    bundle.add(f"{folder}/RELEASE_v1.txt", f"# Release note for {info.name}\n".encode())
-    bundle.add(f"{folder}/mapping/README.md", _mapping(given).encode())
+    _about(bundle, given, folder, index)
     ids = "graph_idx,graph_id\n" + "".join(
         f"{row},{number}\n" for row, number in enumerate(table.dense("graph", "graph_id").tolist())
     )
     bundle.add(f"{folder}/mapping/graphidx2graphid.csv", ids.encode())
-    bundle.write("meta_dict.pt", partial(_save, value=_meta(info, folder, table)))
-    bundle.add("load_ogb.py", READER.format(name=f"ogbg-{info.name}").encode())
+    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta(info, folder, table)))
+    reader = READER.format(name=f"ogbg-{info.name}", kind="PygGraphPropPredDataset")
+    bundle.add("load_ogb.py", reader.encode())
+
+
+def _fill_nodes(bundle: Bundle, given: Given) -> None:
+    """Write one graph whose nodes are labelled; replicas lie beside the source."""
+    info = given.corpus.info
+    arrays = node_arrays(given, "ogb")
+    folder = info.name.replace("-", "_")
+    table = arrays.table
+    values: dict[str, Array] = {
+        "edge_index": np.stack([arrays.src, arrays.dst]).astype(np.int64),
+        "num_nodes_list": np.array([table.total_nodes]),
+        "num_edges_list": np.array([table.total_edges]),
+        "node_feat": _plain(table.dense("node", "node_feat")),
+        "node_env_id": np.where(arrays.inside("train"), arrays.env, -1)[:, None],
+    }
+    if "edge_attr" in table.edge:
+        values["edge_feat"] = _plain(table.dense("edge", "edge_attr"))
+    bundle.write(f"{folder}/raw/data.npz", partial(_save_arrays, arrays=values))
+    labels = arrays.y.reshape(len(arrays.y), -1)
+    bundle.write(
+        f"{folder}/raw/node-label.npz", partial(_save_arrays, arrays={"node_label": labels})
+    )
+    index = {
+        key: torch.from_numpy(np.flatnonzero(arrays.inside(split))) for split, key in SPLITS.items()
+    }
+    _about(bundle, given, folder, index)
+    ids = {"node_idx": np.arange(len(labels)), "graph_id": arrays.graph, "node": arrays.number}
+    bundle.write(f"{folder}/mapping/nodeidx2node.csv", partial(write_csv, parts=[ids]))
+    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta(info, folder, table)))
+    reader = READER.format(name=f"ogbn-{info.name}", kind="PygNodePropPredDataset")
+    bundle.add("load_ogb.py", reader.encode())
+
+
+def _about(bundle: Bundle, given: Given, folder: str, index: dict[str, torch.Tensor]) -> None:
+    """Write what both kinds have beside the arrays: splits, a release, what columns mean."""
+    info = given.corpus.info
+    bundle.write(f"{folder}/split/{info.domain}/split_dict.pt", partial(save_tensors, value=index))
+    bundle.add(f"{folder}/RELEASE_v1.txt", f"# Release note for {info.name}\n".encode())
+    bundle.add(f"{folder}/mapping/README.md", _mapping(given).encode())
 
 
 def _arrays(table: GraphTable) -> dict[str, Array]:
@@ -116,12 +159,15 @@ def _meta(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, Any]:
 
 
 def _mapping(given: Given) -> str:
+    nodes = given.corpus.info.level == "node"
+    of = "a node for training" if nodes else "the graph of a node"
+    ids = "nodeidx2node.csv" if nodes else "graphidx2graphid.csv"
     rows = "\n".join(
         f"| {row['id']} | {row['name']} | {row['origin']} |" for row in given.corpus.environments
     )
     return (
         f"# {given.corpus.info.name}\n\n{about(given)}\n\n`node_env_id` is the environment of "
-        "the graph of a node, -1 where it is hidden. `graphidx2graphid.csv` leads to the corpus."
+        f"{of}, -1 where it is hidden. `{ids}` leads to the corpus."
         f"\n\n| env_id | name | origin |\n|---|---|---|\n{rows}\n"
     )
 
@@ -129,7 +175,3 @@ def _mapping(given: Given) -> str:
 def _save_arrays(path: Path, arrays: dict[str, Array]) -> None:
     with path.open("wb") as stream:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
-
-
-def _save(path: Path, value: object) -> None:
-    torch.save(value, path)

@@ -99,14 +99,16 @@ def _joined(parts: Sequence[Array | list[str]]) -> Array | list[str]:
 
 
 def _node_splits(bundle: Bundle, corpus: Corpus) -> None:
-    names = ["graph_id", "node_split", "node_env_id", "node_domain_id", "node_label"]
+    """Write which nodes belong to a split; held-out nodes of replicas are those of the source."""
+    names = ["graph_id", "origin", "node_split", "node_env_id", "node_domain_id", "node_label"]
     table = corpus.table(columns=names)
     graph = np.repeat(table.dense("graph", "graph_id"), table.num_nodes)
     node = np.arange(table.total_nodes) - np.repeat(table.node_ptr[:-1], table.num_nodes)
     codes = table.dense("node", "node_split")
+    again = np.repeat(table.dense("graph", "origin") != ORIGINS.index("source"), table.num_nodes)
     for code in np.unique(codes).tolist():
-        rows = codes == code
+        rows = (codes == code) & ~(again & (code != SPLITS.index("train")))
         columns = {"graph_id": graph[rows], "node": node[rows]} | {
-            name.removeprefix("node_"): table.dense("node", name)[rows] for name in names[2:]
+            name.removeprefix("node_"): table.dense("node", name)[rows] for name in names[3:]
         }
         bundle.write(f"splits/{SPLITS[code]}.csv", partial(write_csv, parts=[columns]))

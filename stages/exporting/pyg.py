@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from gsx.pyg import CorpusDataset, columns_of
 from gsx.stages.exporting.given import Given
+from gsx.stages.exporting.tensors import save_tensors
 from gsx.stages.exporting.words import about
 from gsx.storage.bundle import Bundle
 
@@ -50,4 +49,4 @@ def _extras(given: Given) -> list[str]:
 
 
 def _save(path: Path, dataset: CorpusDataset) -> None:
-    torch.save((dataset._data.to_dict(), dataset.slices), path)
+    save_tensors(path, (dataset._data.to_dict(), dataset.slices))

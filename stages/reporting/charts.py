@@ -13,6 +13,7 @@ WIDTH, HEIGHT = 360, 210
 LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 34
 PLANE = (560, 300)
 BINS = 36
+FEW_TICKS = 6
 POINTS = 500
 """Points of a group that a scatter plot shows."""
 
@@ -35,7 +36,10 @@ def histogram(values: Mapping[str, Array], label: str) -> str:
         heights = np.concatenate([[0], np.repeat(share, 2), [0]]) / top
         points = " ".join(f"{scale(x):.1f},{_y(h):.1f}" for x, h in zip(at, heights, strict=True))
         lines.append(f'<polyline class="line g-{name}" points="{points}"/>')
-    axis = [tick for tick in _ticks(edges[0], edges[-1], log=log) if tick >= 1 or not log]
+    if (every == np.round(every)).all() and high - low <= FEW_TICKS:
+        axis = np.arange(low, high + 1).tolist()  # whole numbers alone, each of them
+    else:
+        axis = [tick for tick in _ticks(edges[0], edges[-1], log=log) if tick >= 1 or not log]
     return _frame("".join(lines), label, [(scale(v), f"{v:g}") for v in axis], f"{top:.0%}")
 
 
@@ -74,10 +78,9 @@ def scatter(points: Mapping[str, Array], label: str) -> str:
     )
 
 
-def curves(lines: Mapping[str, Sequence[float]], label: str) -> str:
-    """Draw one line per group over epochs."""
-    values = [value for line in lines.values() for value in line]
-    low, high = min(values), max(values)
+def curves(lines: Mapping[str, Sequence[float]], label: str, ends: tuple[float, float]) -> str:
+    """Draw one line per group over epochs, between the ``ends`` of the scale."""
+    low, high = ends
     reach = high - low or 1.0
     longest = max(len(line) for line in lines.values())
     wide = (WIDTH - LEFT - RIGHT) / max(longest - 1, 1)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsx.drawing import LARGEST
+from gsx.ragged import Array
 from gsx.stages.reporting import charts, gallery
-from gsx.stages.reporting.findings import ORIGIN_WORDS, Findings
+from gsx.stages.reporting.findings import Findings
 from gsx.stages.reporting.markup import figure, paragraph, table
 from gsx.stages.reporting.sample import GROUPS
+from gsx.stages.reporting.shift import Shift, plots
+
+if TYPE_CHECKING:
+    from gsx.stages.reporting.teacher import Opinion
 
 
 def reach_section(found: Findings) -> str:
@@ -52,13 +57,12 @@ def reach_section(found: Findings) -> str:
                 title="Features",
             )
         )
-    figures += [*_feature_bars(found), *_scaffold_bars(found)]
-    plane = charts.scatter(found.points, "graphs in the plane of most variance")
-    figures.append(figure(plane, _PLANE, title="Surroundings of nodes", wide=True))
+    figures += [*feature_figures(found.features, facts.groups), *_scaffold_bars(found)]
     return (
         charts.legend(groups)
         + f'<div class="grid">{"".join(figures)}</div>'
-        + _near(found.near)
+        + planes(found.points, found.opinion, _PLANE)
+        + nearness(found.near, found.opinion)
         + table(headers, rows, "Sizes and degrees of every group")
     )
 
@@ -82,35 +86,59 @@ _PLANE = (
 )
 
 
-def _near(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how near held-out graphs are to what is trained on, in the space of the plane."""
+def planes(points: Mapping[str, Array], opinion: Opinion | None, words: str) -> str:
+    """Return the plane that no network was asked for, and that of the classifier that was."""
+    label = "places in the plane of most variance"
+    drawn = figure(charts.scatter(points, label), words, title="Surroundings of nodes")
+    if opinion is not None:
+        told = (
+            f"The same in the space of {opinion.name}, trained on {opinion.where}: what it "
+            "computes before it tells a label, flattened to two directions (PCA)."
+        )
+        drawn += figure(charts.scatter(opinion.points, label), told, title="What a classifier sees")
+    return f'<div class="grid planes">{drawn}</div>'
+
+
+def nearness(rows: Sequence[Mapping[str, Any]], opinion: Opinion | None) -> str:
+    """Return how near held-out items are to what is trained on, in the space of each plane."""
     if not rows:
         return ""
-    synthetic = ["nearest synthetic graph"] if "to_augmented" in rows[0] else []
-    headers = ["median distance in that space, from", "nearest source graph", *synthetic]
+    keys = [key for key in ("to_source", "to_augmented") if key in rows[0]]
+    words = {"to_source": "nearest source one", "to_augmented": "nearest synthetic one"}
+    spaces = [("by surroundings", rows)]
+    if opinion is not None:
+        spaces.append(("to the classifier", opinion.near))
     body = [
-        (GROUPS[row["group"]], f"{row['to_source']:.2f}",
-         *([f"{row['to_augmented']:.2f}"] if synthetic else []))
-        for row in rows
-    ]  # fmt: skip
-    return table(headers, body, "Distance of held-out graphs to training graphs")
-
-
-def _feature_bars(found: Findings) -> Iterator[str]:
-    if not found.features:
-        return
-    groups = [name for name in ("augmented", "ood_test") if name in found.facts.groups]
-    rows = [
-        (group, row["name"].replace("_", " "), row["far"][group], f"{row['far'][group]:.0%}")
-        for row in found.features
-        for group in groups
+        (GROUPS[row["group"]], space, *(f"{row[key]:.2f}" for key in keys))
+        for space, found in spaces
+        for row in found
     ]
-    words = (
-        "Total variation between the nodes of source training and those of "
-        + " and of ".join(GROUPS[name] for name in groups)
-        + ", per feature; 0 % means the same mix of values."
-    )
-    yield figure(charts.bars(rows), words, title="Shift of node features")
+    headers = ("median distance, from", "measured", *(words[key] for key in keys))
+    return table(headers, body, "Distance of what is held out to what is trained on")
+
+
+def feature_figures(found: Sequence[Shift], groups: Collection[str]) -> Iterator[str]:
+    """Yield how far every feature shifts, and how the values of some are spread."""
+    if not found:
+        return
+    shown = [name for name in ("augmented", "ood_test") if name in groups]
+    if shown:
+        rows = [
+            (group, each.name.replace("_", " "), each.far[group], f"{each.far[group]:.0%}")
+            for each in found
+            for group in shown
+        ]
+        words = (
+            "Total variation between the nodes of source training and those of "
+            + " and of ".join(GROUPS[name] for name in shown)
+            + ", per feature; 0 % means the same mix of values."
+        )
+        yield figure(charts.bars(rows), words, title="Shift of node features")
+    for each in plots(found):
+        drawn = charts.histogram(each.values, each.name)
+        yield figure(
+            drawn, "Share of the sampled nodes of each group.", title=each.name.capitalize()
+        )
 
 
 def _scaffold_bars(found: Findings) -> Iterator[str]:
@@ -129,11 +157,25 @@ def gallery_section(found: Findings) -> str:
     """Return pictures of graphs, and what chooses among them."""
     if not found.cards:
         return paragraph(f"No graph has {LARGEST} nodes or fewer, so none is drawn.")
+    return pictures(found.cards, legend(gallery.legend(found.cards)))
+
+
+def legend(words: Mapping[str, str]) -> str:
+    """Return the key to the colors of pictures."""
+    key = "".join(
+        f'<li><svg viewBox="0 0 26 12" aria-hidden="true">{_swatch(name)}</svg>{escape(text)}</li>'
+        for name, text in words.items()
+    )
+    return f'<ul class="legend">{key}</ul>'
+
+
+def pictures(cards: Sequence[gallery.Card], key: str, more: str = "", kind: str = "") -> str:
+    """Return pictures with their key and what filters them; ``more`` are further controls."""
     chosen = {
-        "origin": ("kind", [ORIGIN_WORDS.get(card.origin, card.origin) for card in found.cards]),
-        "env": ("environment", [card.env for card in found.cards]),
-        "label": ("label", [card.label for card in found.cards]),
-        "split": ("split", [card.split for card in found.cards]),
+        "kind": ("kind", [card.kind for card in cards]),
+        "env": ("environment", [card.env for card in cards]),
+        "label": ("label", [card.label for card in cards]),
+        "split": ("split", [card.split for card in cards]),
     }
     selects = "".join(
         f'<label>{text}<select name="{name}"><option value="">all</option>'
@@ -143,16 +185,12 @@ def gallery_section(found: Findings) -> str:
         if len(set(values)) > 1
     )
     filters = (
-        f'<form class="filters" aria-label="Filter pictures">{selects}'
+        f'<form class="filters" aria-label="Filter pictures">{selects}{more}'
         '<button type="reset">show all</button>'
-        f'<span id="shown" class="soft" role="status">{len(found.cards)} pictures</span></form>'
+        f'<span id="shown" class="soft" role="status">{len(cards)} pictures</span></form>'
     )
-    pictures = "".join(_card(card) for card in found.cards)
-    key = "".join(
-        f'<li><svg viewBox="0 0 26 12" aria-hidden="true">{_swatch(name)}</svg>{escape(text)}</li>'
-        for name, text in gallery.legend(found.cards).items()
-    )
-    return f'<ul class="legend">{key}</ul>{filters}<div class="gallery">{pictures}</div>'
+    drawn = "".join(_card(card) for card in cards)
+    return f'{key}{filters}<div class="gallery {kind}">{drawn}</div>'
 
 
 def _swatch(name: str) -> str:
@@ -169,16 +207,12 @@ def _swatch(name: str) -> str:
 
 
 def _card(card: gallery.Card) -> str:
-    kind = ORIGIN_WORDS.get(card.origin, card.origin)
-    shown = ", ".join(str(number) for number in card.parents[:4])
-    more = " …" if len(card.parents) > 4 else ""
-    parents = f"<br>from graphs {shown}{more}" if card.parents else ""
-    data = {"origin": kind, "env": card.env, "label": card.label, "split": card.split}
+    data = {"kind": card.kind, "env": card.env, "label": card.label, "split": card.split}
     tags = "".join(f' data-{name}="{escape(value)}"' for name, value in data.items())
-    label = f"Graph {card.graph_id}, {kind}, {card.nodes} nodes, label {card.label}"
+    lines = "<br>".join(escape(line) for line in card.lines)
     return (
-        f'<figure{tags}><div role="img" aria-label="{escape(label)}">{card.svg}</div>'
-        f"<figcaption><b>{escape(card.label)}</b>{escape(kind)}<br>"
+        f'<figure{tags}><div role="img" aria-label="{escape(card.alt)}">{card.svg}</div>'
+        f"<figcaption><b>{escape(card.label)}</b>{escape(card.kind)}<br>"
         f'<span class="tag">{escape(card.split)}</span> {escape(card.env)}<br>'
-        f"#{card.graph_id} · {card.nodes} nodes{parents}</figcaption></figure>"
+        f"{lines}</figcaption></figure>"
     )

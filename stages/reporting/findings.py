@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsx.ragged import Array
 from gsx.stages.reporting import gallery
 from gsx.stages.reporting.models import Trained
 from gsx.stages.reporting.sample import Facts
+from gsx.stages.reporting.shift import Shift
 from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 
-ORIGIN_WORDS = {
-    "source": "source graph",
-    "g_inv": "causal piece alone",
-    "g_inv_env": "causal piece in other surroundings",
-    "g_whole": "whole graphs joined",
-    "featx": "features extrapolated",
-    "dropnode": "nodes dropped",
-    "dropedge": "edges dropped",
-    "maskfeature": "features masked",
-    "g_mixup": "classes mixed by their graphons",
-}
+if TYPE_CHECKING:
+    from gsx.stages.reporting.nodes import NodeFacts
+    from gsx.stages.reporting.teacher import Opinion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,9 +30,29 @@ class Findings:
     sizes: Sequence[Mapping[str, Any]]
     points: Mapping[str, Array]
     near: Sequence[Mapping[str, Any]]
-    features: Sequence[Mapping[str, Any]]
+    features: Sequence[Shift]
     feature_means: Mapping[str, Array]
     scaffolds: Sequence[Mapping[str, Any]]
     checks: tuple[Check, ...]
     cards: Sequence[gallery.Card]
     models: Sequence[Trained]
+    opinion: Opinion | None
+    """What a trained classifier makes of it, where there is one to ask."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeFindings:
+    """All that the page shows of a corpus that labels nodes."""
+
+    corpus: Corpus
+    lineage: tuple[Manifest, ...]
+    facts: NodeFacts
+    points: Mapping[str, Array]
+    near: Sequence[Mapping[str, Any]]
+    features: Sequence[Shift]
+    sampled: Mapping[str, int]
+    """Nodes that were looked at closely, by group."""
+    checks: tuple[Check, ...]
+    cards: Sequence[gallery.Card]
+    models: Sequence[Trained]
+    opinion: Opinion | None

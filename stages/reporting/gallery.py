@@ -15,10 +15,21 @@ from gsx.stages.kernels.atoms import molecular
 from gsx.stages.reporting.sample import CHANGED, SOURCE, Facts, Sample
 from gsx.table import GraphTable
 
+ORIGIN_WORDS = {
+    "source": "source graph",
+    "g_inv": "causal piece alone",
+    "g_inv_env": "causal piece in other surroundings",
+    "g_whole": "whole graphs joined",
+    "featx": "features extrapolated",
+    "dropnode": "nodes dropped",
+    "dropedge": "edges dropped",
+    "maskfeature": "features masked",
+    "g_mixup": "classes mixed by their graphons",
+}
 SIDE = 240
 PIECES = 6
 """Colors of pieces; further ones begin again."""
-_MANY = {"train": 4, "id_test": 0, "ood_val": 3, "ood_test": 6, "augmented": 9}
+MANY = {"train": 4, "id_test": 0, "ood_val": 3, "ood_test": 6, "augmented": 9}
 """Graphs that are drawn of every environment and origin of a group."""
 
 
@@ -27,14 +38,15 @@ class Card:
     """One picture and what is said about it."""
 
     svg: str
-    graph_id: int
-    group: str
     split: str
-    origin: str
+    kind: str
+    """How it came to be, in words."""
     env: str
     label: str
-    nodes: int
-    parents: tuple[int, ...]
+    lines: tuple[str, ...]
+    """What is said below."""
+    alt: str
+    """What is told to those who do not see it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,32 +74,35 @@ def cards(
     """Draw some graphs of every group, environment and origin."""
     names = {environment.id: environment.name for environment in info.environments}
     drawn = []
-    for group, row in _choose(facts, sample, seed):
+    for row in _choose(facts, sample, seed):
         graph = sample.table.take(sample.at(np.array([row])))
-        env = int(facts.env[row])
+        env, origin = int(facts.env[row]), ORIGINS[facts.origin[row]]
+        roles = _roles(graph, int(facts.origin[row]), pieces)
+        kind, label = ORIGIN_WORDS.get(origin, origin), label_text(info, facts.y[row])
+        number, nodes = int(facts.graph_id[row]), int(facts.nodes[row])
         drawn.append(
             Card(
-                svg=draw(
-                    graph,
-                    _roles(graph, int(facts.origin[row]), pieces),
-                    molecules=molecular(info),
-                ),
-                graph_id=int(facts.graph_id[row]),
-                group=group,
+                svg=draw(graph, roles, molecules=molecular(info)),
                 split=SPLITS[facts.split[row]],
-                origin=ORIGINS[facts.origin[row]],
+                kind=kind,
                 env=f"{env} · {names[env]}" if env in names else "hidden",
-                label=label_text(info, facts.y[row]),
-                nodes=int(facts.nodes[row]),
-                parents=tuple(dict.fromkeys(facts.parents.take(np.array([row])).values.tolist())),
+                label=label,
+                lines=(f"#{number} · {nodes} nodes", *_parents(facts, row)),
+                alt=f"Graph {number}, {kind}, {nodes} nodes, label {label}",
             )
         )
     return drawn
 
 
-def _choose(facts: Facts, sample: Sample, seed: int) -> list[tuple[str, int]]:
-    """Return group and row of the graphs to draw; small enough, and of every label in turn."""
-    chosen: list[tuple[str, int]] = []
+def _parents(facts: Facts, row: int) -> list[str]:
+    parents = list(dict.fromkeys(facts.parents.take(np.array([row])).values.tolist()))
+    more = " …" if len(parents) > 4 else ""
+    return [f"from graphs {', '.join(map(str, parents[:4]))}{more}"] if parents else []
+
+
+def _choose(facts: Facts, sample: Sample, seed: int) -> list[int]:
+    """Return rows of the graphs to draw; small enough, and of every label in turn."""
+    chosen: list[int] = []
     order = rng(seed, "report", "gallery").permutation(sample.rows)
     order = order[(facts.nodes[order] <= LARGEST) & (facts.nodes[order] > 0)]
     for group in ("train", "augmented", "ood_val", "ood_test"):
@@ -95,13 +110,17 @@ def _choose(facts: Facts, sample: Sample, seed: int) -> list[tuple[str, int]]:
         kinds = sorted({(int(facts.origin[row]), int(facts.env[row])) for row in rows})
         for origin, env in kinds:
             mine = rows[(facts.origin[rows] == origin) & (facts.env[rows] == env)]
-            turn = np.zeros(len(mine), dtype=np.int64)
-            for label in np.unique(facts.label[mine]):
-                same = facts.label[mine] == label
-                turn[same] = np.arange(same.sum())
-            best = mine[np.argsort(turn, kind="stable")[: _MANY[group]]]
-            chosen += [(group, int(row)) for row in best]
+            chosen += in_turn(mine, facts.label[mine])[: MANY[group]].tolist()
     return chosen
+
+
+def in_turn(rows: Ints, label: Ints) -> Ints:
+    """Return rows so that labels take turns, those of one label in the order they had."""
+    turn = np.zeros(len(rows), dtype=np.int64)
+    for each in np.unique(label):
+        same = label == each
+        turn[same] = np.arange(same.sum())
+    return rows[np.argsort(turn, kind="stable")]
 
 
 def _roles(graph: GraphTable, origin: int, pieces: Pieces | None) -> list[str]:
@@ -154,38 +173,45 @@ def _bridges(graph: GraphTable) -> Array:
 
 def _draw_plain(graph: GraphTable, roles: Sequence[str]) -> str:
     src, dst = graph.dense("edge", "edge_src"), graph.dense("edge", "edge_dst")
-    at = 16 + places(src, dst, graph.total_nodes) * (SIDE - 32)
-    high = float(at[:, 1].max() - at[:, 1].min()) + 32
-    high = max(high, 60.0)
-    at[:, 1] += high / 2 - (at[:, 1].max() + at[:, 1].min()) / 2
+    at, high = on_paper(src, dst, graph.total_nodes)
     bridge = _bridges(graph)
     once = src < dst
     dot = min(max(150 / (graph.total_nodes**0.5 + 6), 5), 13)
     parts = [
-        f'<path class="edge" d="{_strokes(at, src, dst, once & ~bridge)}"/>',
-        f'<path class="bridge" d="{_strokes(at, src, dst, once & bridge)}"/>'
+        f'<path class="edge" d="{strokes(at, src, dst, once & ~bridge)}"/>',
+        f'<path class="bridge" d="{strokes(at, src, dst, once & bridge)}"/>'
         if bridge.any()
         else "",
     ]
     truth = graph.node.get("node_truth")
     if isinstance(truth, np.ndarray) and (truth > 0).any():
-        marks = _dots(at[truth > 0])
+        marks = dots(at[truth > 0])
         parts.append(f'<path class="truth" stroke-width="{dot * 1.3 + 4:.1f}" d="{marks}"/>')
     kinds = np.array(roles)
     for role in dict.fromkeys(roles):
-        marks = _dots(at[kinds == role])
+        marks = dots(at[kinds == role])
         parts.append(f'<path class="node r-{role}" stroke-width="{dot:.1f}" d="{marks}"/>')
     return f'<svg viewBox="0 0 {SIDE} {high:.0f}" aria-hidden="true">{"".join(parts)}</svg>'
 
 
-def _strokes(at: Array, src: Array, dst: Array, chosen: Array) -> str:
+def on_paper(src: Ints, dst: Ints, num_nodes: int) -> tuple[Array, float]:
+    """Return places of nodes in a picture, and how high it is."""
+    at = 16 + places(src, dst, num_nodes) * (SIDE - 32)
+    high = max(float(np.ptp(at[:, 1])) + 32, 60.0)
+    at[:, 1] += high / 2 - (at[:, 1].max() + at[:, 1].min()) / 2
+    return at, high
+
+
+def strokes(at: Array, src: Array, dst: Array, chosen: Array) -> str:
+    """Return the path of the edges that are chosen."""
     return "".join(
         f"M{x:.0f} {y:.0f}L{u:.0f} {v:.0f}"
         for (x, y), (u, v) in zip(at[src[chosen]], at[dst[chosen]], strict=True)
     )
 
 
-def _dots(at: Array) -> str:
+def dots(at: Array) -> str:
+    """Return the path of dots."""
     return "".join(f"M{x:.0f} {y:.0f}h0" for x, y in at)
 
 

@@ -42,6 +42,8 @@ def _side(right: bool) -> str:  # noqa: FBT001
 def _is_number(value: object) -> bool:
     if isinstance(value, int | float):
         return True
+    if value == "-":
+        return True
     return isinstance(value, str) and value[:1].isdigit() and not value[-1:].isalpha()
 
 
@@ -53,11 +55,10 @@ def _cell(value: object) -> str:
     return escape(str(value))
 
 
-def figure(chart: str, caption: str, *, title: str = "", wide: bool = False) -> str:
+def figure(chart: str, caption: str, *, title: str = "") -> str:
     """Return a picture with a title above and a sentence below."""
     head = f"<h3>{escape(title)}</h3>" if title else ""
-    kind = ' class="wide"' if wide else ""
-    return f"<figure{kind}>{head}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+    return f"<figure>{head}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def section(name: str, title: str, *parts: str) -> str:

@@ -3,7 +3,9 @@
   const form = document.querySelector(".filters");
   if (!form) return;
   const cards = [...document.querySelectorAll(".gallery figure")];
-  const selects = [...form.querySelectorAll("select")];
+  const selects = [...form.querySelectorAll("select:not([name=colors])")];
+  const colors = form.querySelector("select[name=colors]");
+  const gallery = document.querySelector(".gallery");
   const count = document.getElementById("shown");
   const fits = (card, but) =>
     selects.every((s) => s === but || !s.value || card.dataset[s.name] === s.value);
@@ -18,6 +20,11 @@
     for (const select of selects) {
       const left = new Set(cards.filter((c) => fits(c, select)).map((c) => c.dataset[select.name]));
       for (const option of select.options) option.disabled = option.value !== "" && !left.has(option.value);
+    }
+    if (colors) {
+      gallery.classList.toggle("by-env", colors.value === "env");
+      gallery.classList.toggle("by-label", colors.value !== "env");
+      for (const key of document.querySelectorAll("[data-colors]")) key.hidden = key.dataset.colors !== colors.value;
     }
     count.textContent = `${shown} of ${cards.length} pictures`;
   }

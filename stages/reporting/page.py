@@ -8,12 +8,12 @@ from typing import Any
 
 from gsx import __version__
 from gsx.columns import SPLITS
-from gsx.stages.reporting import charts
 from gsx.stages.reporting.figures import gallery_section, reach_section
-from gsx.stages.reporting.findings import ORIGIN_WORDS, Findings
-from gsx.stages.reporting.markup import document, figure, paragraph, section, table, tile
-from gsx.stages.reporting.models import Trained
-from gsx.stages.reporting.sample import GROUPS
+from gsx.stages.reporting.findings import Findings, NodeFindings
+from gsx.stages.reporting.gallery import ORIGIN_WORDS
+from gsx.stages.reporting.learning import learning_section, opinion_section
+from gsx.stages.reporting.markup import document, paragraph, section, table, tile
+from gsx.stages.reporting.quality import quality_section
 from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
@@ -25,34 +25,18 @@ _SAID = {"good": "passed", "bad": "failed", "note": "to know"}
 def graph_page(found: Findings) -> str:
     """Return the page of a corpus that labels graphs."""
     sections = [
-        ("what", "What it is", _what(found.corpus)),
-        ("made", "How it was made", _made(found.lineage)),
+        ("what", "What it is", what_section(found.corpus)),
+        ("made", "How it was made", made_section(found.lineage)),
         ("reach", "How far it reaches", reach_section(found)),
-        ("truth", "Is it still true?", _truth(found.checks)),
+        ("truth", "Is it still true?", truth_section(found)),
         ("looks", "What it looks like", gallery_section(found)),
-        ("learning", "What it does for learning", _learning(found.models)),
+        ("learning", "What it does for learning", learning_section(found.models)),
     ]
-    return _page(found.corpus, list(_graph_tiles(found)), sections)
+    return framed(found.corpus, list(_graph_tiles(found)), sections)
 
 
-def node_page(corpus: Corpus, lineage: Sequence[Manifest], models: Sequence[Trained]) -> str:
-    """Return the page of a corpus that labels nodes."""
-    nodes = sum(corpus.nodes.values())
-    tiles = [
-        tile(f"{nodes:,}", "labelled nodes"),
-        tile(f"{len(corpus):,}", "graphs"),
-        tile(corpus.info.domain, "is what shifts"),
-        tile(str(len(corpus.info.environments)), "environments"),
-    ]
-    sections = [
-        ("what", "What it is", _what(corpus)),
-        ("made", "How it was made", _made(lineage)),
-        ("learning", "What it does for learning", _learning(models)),
-    ]
-    return _page(corpus, tiles, sections)
-
-
-def _page(corpus: Corpus, tiles: Sequence[str], sections: Sequence[tuple[str, str, str]]) -> str:
+def framed(corpus: Corpus, tiles: Sequence[str], sections: Sequence[tuple[str, str, str]]) -> str:
+    """Return the page with its head, its sections that hold anything, and its foot."""
     info, manifest = corpus.info, corpus.artifact.manifest
     kept = [each for each in sections if each[2]]
     links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in kept)
@@ -82,13 +66,19 @@ def _graph_tiles(found: Findings) -> Iterator[str]:
     if "augmented" in rows:
         more = rows["augmented"]["below"] + rows["augmented"]["above"]
         yield tile(f"{more:.0%}", "of synthetic graphs leave that range")
-    judged = [check for check in found.checks if check.verdict != "note"]
+    yield from checks_tile(found.checks)
+
+
+def checks_tile(checks: Sequence[Check]) -> Iterator[str]:
+    """Yield how many checks passed, where any was made."""
+    judged = [check for check in checks if check.verdict != "note"]
     if judged:
         passed = sum(check.verdict == "good" for check in judged)
         yield tile(f"{passed} of {len(judged)}", "checks passed")
 
 
-def _what(corpus: Corpus) -> str:
+def what_section(corpus: Corpus) -> str:
+    """Return the task, the splits and the environments."""
     info, summary = corpus.info, corpus.artifact.manifest.summary
     items = "nodes" if corpus.nodes else "graphs"
     said = (
@@ -119,14 +109,19 @@ def _group_row(group: Mapping[str, Any], names: Mapping[int, Any], *, sized: boo
     return [
         group["split"],
         "hidden" if known is None else f"{known.id} · {known.name}",
-        "source graph" if known is None else ORIGIN_WORDS.get(known.origin, known.origin),
+        "source" if known is None else _origin(known.origin),
         group["count"],
         *([f"{group['min_nodes']} to {group['max_nodes']}"] if sized else []),
         " / ".join(f"{count:,}" for count in group["labels"]),
     ]
 
 
-def _made(lineage: Sequence[Manifest]) -> str:
+def _origin(origin: str) -> str:
+    return origin if origin == "source" else ORIGIN_WORDS.get(origin, origin)
+
+
+def made_section(lineage: Sequence[Manifest]) -> str:
+    """Return the steps that led to the corpus, the first one first."""
     steps = []
     for manifest in _in_order(lineage):
         options = "".join(
@@ -164,7 +159,17 @@ def _short(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _truth(checks: Sequence[Check]) -> str:
+def truth_section(found: Findings | NodeFindings) -> str:
+    """Return checks, what a classifier tells, and how good the parts are."""
+    names = {environment.id: environment.name for environment in found.corpus.info.environments}
+    return (
+        _checks(found.checks)
+        + opinion_section(found.opinion, found.corpus.info)
+        + quality_section(found.lineage, names)
+    )
+
+
+def _checks(checks: Sequence[Check]) -> str:
     if not checks:
         return paragraph("Nothing in this corpus was made from other graphs; nothing to check.")
     items = "".join(
@@ -175,36 +180,3 @@ def _truth(checks: Sequence[Check]) -> str:
         for check in checks
     )
     return f'<ul class="checks">{items}</ul>'
-
-
-def _learning(models: Sequence[Trained]) -> str:
-    if not models:
-        return ""
-    splits = [name for name in ("id_test", "ood_val", "ood_test")
-              if any(name in score for each in models for score in each.scores)]  # fmt: skip
-    rows = [
-        (each.name, each.where, len(each.scores), *(each.text(name) for name in splits))
-        for each in models
-    ]
-    headers = ("classifier", "trained on", "seeds", *(GROUPS[name] for name in splits))
-    words = (
-        f"Scores ({models[0].metric}) of the classifiers found in the store, at the epoch that "
-        "OOD validation selects; mean ± standard deviation over seeds, best validation first."
-    )
-    figures = []
-    for where in dict.fromkeys(each.where for each in models):
-        first = next(each for each in models if each.where == where)
-        lines = {
-            name: [float(row[name]) for row in first.curves]
-            for name in ("id_test", "ood_val", "ood_test")
-            if first.curves and name in first.curves[0]
-        }
-        if lines:
-            chart = charts.curves(lines, f"{first.metric} over epochs")
-            figures.append(figure(chart, f"{first.name}; one seed.", title=f"Trained on {where}"))
-    key = charts.legend({name: GROUPS[name] for name in splits})
-    return (
-        paragraph(words)
-        + table(headers, rows, "Scores of classifiers")
-        + (f'{key}<div class="grid">{"".join(figures)}</div>' if figures else "")
-    )

@@ -12,10 +12,10 @@ from gsx.ragged import Array, Ints, Ragged, concat_ragged, rows_of, texts_of
 from gsx.stages.kernels.embedding import embed, nearest, plane_of
 from gsx.stages.kernels.statistics import outside
 from gsx.stages.reporting.sample import Facts, Sample
+from gsx.stages.reporting.shift import Shift, shifts
 from gsx.storage.corpus import Corpus
 from gsx.table import GraphTable
 
-SHOWN_FEATURES = 9
 TRAIN_SCAFFOLDS, MOST_SCAFFOLDS = 6000, 600
 """Molecules of training, and of each other group, whose scaffold is worked out."""
 
@@ -45,15 +45,25 @@ def sizes(facts: Facts) -> list[dict[str, Any]]:
 def surroundings(facts: Facts, sample: Sample) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     """Return places of sampled graphs in a plane, and how near each group is to what is trained on.
 
-    Distances are those of the space before it was flattened.
+    No network is asked: graphs are the surroundings of their nodes.
     """
     groups = {name: sample.at(rows) for name, rows in facts.groups.items()}
-    every = np.concatenate(list(groups.values()))
-    vectors = embed(sample.table.take(every))
-    owner = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups.values()])
-    names = list(groups)
-    known = owner == names.index("train") if "train" in names else np.ones(len(every), dtype=bool)
-    scaled, flat = plane_of(vectors, known)
+    vectors = embed(sample.table.take(np.concatenate(list(groups.values()))))
+    ends = np.cumsum([len(rows) for rows in groups.values()])
+    return laid_flat(dict(zip(groups, np.split(vectors, ends[:-1]), strict=True)))
+
+
+def laid_flat(
+    vectors: Mapping[str, Array],
+) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+    """Return the places of vectors in a plane by group, and how near each is to training.
+
+    Distances are those of the space before it was flattened.
+    """
+    names = list(vectors)
+    owner = np.repeat(np.arange(len(names)), [len(each) for each in vectors.values()])
+    known = owner == names.index("train") if "train" in names else np.ones(len(owner), dtype=bool)
+    scaled, flat = plane_of(np.concatenate(list(vectors.values())), known)
     points = {name: flat[owner == number] for number, name in enumerate(names)}
     rows = []
     if "train" in names:
@@ -70,37 +80,12 @@ def surroundings(facts: Facts, sample: Sample) -> tuple[dict[str, Array], list[d
     return points, rows
 
 
-def features(info: CorpusInfo, facts: Facts, sample: Sample) -> list[dict[str, Any]]:
-    """Return, per feature, the total variation between training nodes and those of each group."""
-    column = next((column for column in info.columns if column.name == "node_feat"), None)
-    if column is None or "train" not in facts.groups:
+def features(info: CorpusInfo, facts: Facts, sample: Sample) -> list[Shift]:
+    """Return the features of nodes that shift most between groups of sampled graphs."""
+    if not any(column.name == "node_feat" for column in info.columns):
         return []
     tables = {name: _of(sample, rows) for name, rows in facts.groups.items()}
-    values = {name: table.dense("node", "node_feat") for name, table in tables.items()}
-    words = column.features or ()
-    found = []
-    for place in range(min(info.num_features, SHOWN_FEATURES)):
-        mine = {name: each[:, place].astype(np.float64) for name, each in values.items()}
-        edges = _bins(np.concatenate(list(mine.values())))
-        if len(edges) < 3:
-            continue
-        shares = {
-            name: np.histogram(each, edges)[0] / max(len(each), 1) for name, each in mine.items()
-        }
-        far = {
-            name: float(np.abs(share - shares["train"]).sum() / 2)
-            for name, share in shares.items()
-            if name != "train"
-        }
-        found.append({"name": words[place].name if words else f"feature {place}", "far": far})
-    return found
-
-
-def _bins(values: Array) -> Array:
-    kinds = np.unique(values)
-    if len(kinds) <= 64:
-        return np.concatenate([kinds - 1e-6, [kinds[-1] + 1]])
-    return np.unique(np.quantile(values, np.linspace(0, 1, 33)))
+    return shifts({name: each.dense("node", "node_feat") for name, each in tables.items()}, info)
 
 
 def feature_means(info: CorpusInfo, facts: Facts, sample: Sample) -> Mapping[str, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,9 +17,16 @@ from gsx.stages.reporting.sample import CHANGED, Facts, Sample, rows_by_id
 from gsx.storage.manifest import Manifest
 from gsx.table import GraphTable
 
+if TYPE_CHECKING:
+    from gsx.stages.reporting.teacher import Opinion
+
 SPLICED = ("g_inv", "g_inv_env", "g_whole")
 WHOLE = ORIGINS.index("g_whole")
 TOLERANCE = 1e-5
+NEAR_ENOUGH = 0.05
+"""How much more seldom a classifier may tell the label of what was made than of what it knows."""
+WORTH_ASKING = 0.6
+"""How often a classifier must be right where labels are known for its agreement to count."""
 Verdict = Literal["good", "bad", "note"]
 
 
@@ -182,8 +189,9 @@ def _extractor(lineage: Sequence[Manifest]) -> Iterator[Check]:
             )
             verdict: Verdict = "good" if causal["iou"] >= 0.9 else "note"
             yield Check(verdict, "Causal pieces are the true ones", f"{causal['iou']:.1%}", text)
-        told = quality.get("label_told_on_id_val")
-        if isinstance(told, dict) and told.get("piece") is not None:
+        # Named after `id_val` by extractors before version 4.
+        told = quality.get("label_told_held_out") or quality.get("label_told_on_id_val")
+        if isinstance(told, dict) and None not in map(told.get, ("piece", "rest", "whole")):
             text = (
                 f"Held-out labels told from the causal piece alone; from the rest of the graph "
                 f"{told['rest']:.1%}, from all of it {told['whole']:.1%}."
@@ -191,3 +199,29 @@ def _extractor(lineage: Sequence[Manifest]) -> Iterator[Check]:
             enough = told["piece"] >= told["rest"]
             verdict = "good" if enough else "note"
             yield Check(verdict, "Pieces carry the label", f"{told['piece']:.1%}", text)
+
+
+def second_opinion(opinion: Opinion | None, passed: Sequence[str]) -> Iterator[Check]:
+    """Compare labels of what was made with what a classifier tells, against how good that is."""
+    title = "A classifier tells the same"
+    if opinion is None:
+        if passed:
+            text = f"{len(passed)} classifiers could not be asked; the first is {passed[0]}"
+            yield Check("note", title, "not asked", text)
+        return
+    made = [row for row in opinion.rows if row["group"] == "augmented"]
+    known = {row["group"]: row for row in opinion.rows}
+    mine = [(row["same"], row["items"]) for row in made if row.get("same") is not None]
+    if not mine:
+        return
+    same = sum(share * items for share, items in mine) / sum(items for _, items in mine)
+    held = next((known[name] for name in ("id_test", "train") if name in known), None)
+    usual = None if held is None else held.get("same")
+    text = f"Labels of synthetic items that {opinion.name} (trained on {opinion.where}) tells too"
+    if usual is not None and held is not None:
+        text += f"; of {held['name']} it tells {usual:.1%} right. It may be the one who errs."
+    if opinion.learned_these:
+        text += " It has learned from these very labels, so this says little."
+    fit = usual is not None and usual >= WORTH_ASKING and not opinion.learned_these
+    near = fit and usual is not None and same >= usual - NEAR_ENOUGH
+    yield Check("good" if near else "note", title, f"{same:.1%}", text)

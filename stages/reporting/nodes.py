@@ -1,0 +1,257 @@
+"""What the report reads of a corpus that labels nodes: the source, and some of its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, vstack
+
+from gsx.columns import ORIGINS, SPLITS, CorpusInfo
+from gsx.errors import StageError
+from gsx.ragged import Array, Ints
+from gsx.seeds import rng
+from gsx.stages.kernels.rows import COLUMNS, Features, features_of
+from gsx.stages.kernels.statistics import degrees
+from gsx.stages.kernels.subgraphs import global_edges
+from gsx.stages.reporting.reach import laid_flat
+from gsx.stages.reporting.sample import GROUPS, SAMPLE
+from gsx.stages.reporting.truth import Check
+from gsx.storage.corpus import Corpus
+from gsx.storage.manifest import Manifest
+from gsx.table import GraphTable, concat
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+REPLICAS = 4
+"""Replicas that are looked at."""
+WIDTH = 64
+"""Directions that rows of more features are projected to before they are laid flat."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replica:
+    """What a replica says of the nodes of its source graph."""
+
+    graph_id: int
+    nodes: Ints
+    """Nodes of the source graphs, as numbered in these; all of one graph."""
+    features: Features
+    y: Array
+    env: Ints
+    moved: Array
+    """``[M]`` whether a node was moved to another environment."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFacts:
+    """Nodes of the source graphs, ``[N]`` each, and replicas of them."""
+
+    table: GraphTable
+    features: Features
+    y: Array
+    label: Ints
+    env: Ints
+    split: Ints
+    degree: Ints
+    replicas: tuple[Replica, ...]
+    total_replicas: int
+
+    @cached_property
+    def groups(self) -> dict[str, Ints]:
+        """Nodes of the source by group, those without any left out."""
+        codes = {name: SPLITS.index(name) for name in ("train", "id_test", "ood_val", "ood_test")}
+        found = {name: np.flatnonzero(self.split == code) for name, code in codes.items()}
+        return {name: nodes for name, nodes in found.items() if len(nodes)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeSample:
+    """Some nodes of every group, those that were moved as ``augmented``."""
+
+    nodes: dict[str, Ints]
+    """Nodes of the source graphs; of moved ones, those they came from."""
+    replica: Ints
+    """Which replica every sampled moved node is of."""
+    features: dict[str, Features]
+    y: dict[str, Array]
+    env: dict[str, Ints]
+
+
+def read_nodes(corpus: Corpus) -> NodeFacts:
+    """Read all source graphs and the first replicas."""
+    origin = np.concatenate(
+        [
+            np.asarray(corpus.graph_columns(number, ["origin"])["origin"])
+            for number in range(len(corpus.shards))
+        ]
+    )
+    made = np.flatnonzero(origin != ORIGINS.index("source"))
+    tables = list(_tables(corpus, np.setdiff1d(np.arange(len(origin)), made[REPLICAS:])))
+    own = [each.dense("graph", "origin") == ORIGINS.index("source") for each in tables]
+    source = [each.filter(mine) for each, mine in zip(tables, own, strict=True)]
+    replicas = [each.filter(~mine) for each, mine in zip(tables, own, strict=True)]
+    whole = concat(source)
+    if not whole.total_nodes:
+        raise StageError(f"corpus {corpus.key[:12]} has no nodes; there is nothing to report.")
+    return NodeFacts(
+        table=whole,
+        features=features_of(whole, corpus.info),
+        y=whole.dense("node", "node_y"),
+        label=whole.dense("node", "node_label").astype(np.int64),
+        env=whole.dense("node", "node_env_id").astype(np.int64),
+        split=whole.dense("node", "node_split").astype(np.int64),
+        degree=degrees(whole),
+        replicas=tuple(
+            _replica(each.slice(row, row + 1), whole, corpus.info)
+            for each in replicas
+            for row in range(len(each))
+        ),
+        total_replicas=len(made),
+    )
+
+
+def _tables(corpus: Corpus, rows: Ints) -> Iterator[GraphTable]:
+    """Yield the graphs that stand in some rows, row group by row group."""
+    known = {column.name for column in corpus.info.columns}
+    names = {"graph_id", "origin", "provenance.parents", "node_split", "node_env_id", "node_label",
+             "node_y", *COLUMNS}  # fmt: skip
+    first = 0
+    for shard, group, size in corpus.group_sizes():
+        inside = rows[(rows >= first) & (rows < first + size)]
+        if len(inside):
+            yield corpus.read_group((shard, group), sorted(names & known)).take(inside - first)
+        first += size
+
+
+def _replica(table: GraphTable, source: GraphTable, info: CorpusInfo) -> Replica:
+    parent = int(table.lists("graph", "provenance.parents").values[0])
+    row = int(np.flatnonzero(source.dense("graph", "graph_id") == parent)[0])
+    nodes = np.arange(source.node_ptr[row], source.node_ptr[row + 1])
+    env = table.dense("node", "node_env_id").astype(np.int64)
+    return Replica(
+        graph_id=int(table.dense("graph", "graph_id")[0]),
+        nodes=nodes,
+        features=features_of(table, info),
+        y=table.dense("node", "node_y"),
+        env=env,
+        moved=env != source.dense("node", "node_env_id")[nodes],
+    )
+
+
+def sample_nodes(facts: NodeFacts, seed: int, each: int = SAMPLE) -> NodeSample:
+    """Draw nodes of every group."""
+    nodes = {
+        name: _some(rows, rng(seed, "report", "nodes", name), each)
+        for name, rows in facts.groups.items()
+    }
+    features = {name: facts.features[rows] for name, rows in nodes.items()}
+    y = {name: facts.y[rows] for name, rows in nodes.items()}
+    env = {name: facts.env[rows] for name, rows in nodes.items()}
+    owner = np.zeros(0, dtype=np.int64)
+    moved = [np.flatnonzero(replica.moved) for replica in facts.replicas]
+    if sum(map(len, moved)):
+        share = max(each // len(moved), 1)
+        kept = [
+            _some(rows, rng(seed, "report", "moved", number), share)
+            for number, rows in enumerate(moved)
+        ]
+        pairs = list(zip(facts.replicas, kept, strict=True))
+        owner = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
+        nodes["augmented"] = np.concatenate([one.nodes[rows] for one, rows in pairs])
+        features["augmented"] = _stack([one.features[rows] for one, rows in pairs])
+        y["augmented"] = np.concatenate([one.y[rows] for one, rows in pairs])
+        env["augmented"] = np.concatenate([one.env[rows] for one, rows in pairs])
+    return NodeSample(nodes, owner, features, y, env)
+
+
+def _some(rows: Ints, stream: Generator, most: int) -> Ints:
+    return np.sort(stream.permutation(rows)[:most])
+
+
+def _stack(parts: Sequence[Features]) -> Features:
+    if isinstance(parts[0], csr_matrix):
+        return vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def node_planes(facts: NodeFacts, sample: NodeSample) -> tuple[dict[str, Array], list[Any]]:
+    """Return places of nodes by their features and those of their neighbors, and distances.
+
+    Neighbors are those of the source graph, as in replicas, where only training nodes move.
+    """
+    src, dst = global_edges(facts.table)
+    shape = (facts.table.total_nodes,) * 2
+    links = csr_matrix((np.ones(len(src)), (src, dst)), shape=shape)
+    around = _narrow(facts.features)
+    around = np.asarray((links @ around) / np.maximum(facts.degree, 1)[:, None])
+    vectors: dict[str, Array] = {}
+    for name in GROUPS:
+        if name in sample.nodes:
+            nodes = sample.nodes[name]
+            parts = [_narrow(sample.features[name]), around[nodes],
+                     np.log1p(facts.degree[nodes])[:, None]]  # fmt: skip
+            vectors[name] = np.concatenate(parts, axis=1)
+    return laid_flat(vectors)
+
+
+def _narrow(features: Features) -> Array:
+    """Return rows of at most ``WIDTH`` values; more are projected to random directions."""
+    width = features.shape[1]
+    if width <= WIDTH:
+        plain = features.toarray() if isinstance(features, csr_matrix) else features
+        return np.asarray(plain, dtype=np.float64)
+    signs = rng(0, "report", "directions", width).integers(0, 2, size=(width, WIDTH)) * 2.0 - 1
+    return np.asarray(features.astype(np.float64) @ signs / np.sqrt(WIDTH))
+
+
+def moved_counts(facts: NodeFacts) -> Array:
+    """Return how many features of every moved node came out differently."""
+    counts = [np.zeros(0, dtype=np.int64)]
+    for replica in facts.replicas:
+        rows, _ = _changed(facts.features[replica.nodes], replica.features)
+        counts.append(np.bincount(rows, minlength=len(replica.nodes))[replica.moved])
+    return np.concatenate(counts)
+
+
+def node_checks(facts: NodeFacts, lineage: Sequence[Manifest]) -> Iterator[Check]:
+    """Yield every check that replicas allow."""
+    if not facts.replicas:
+        return
+    kept = labels = held = nodes = 0
+    columns: set[int] = set()
+    for replica in facts.replicas:
+        rows, places = _changed(facts.features[replica.nodes], replica.features)
+        columns |= set(places.tolist())
+        stays = np.flatnonzero(~replica.moved)
+        kept += int(np.isin(stays, rows).sum())
+        held += len(stays)
+        nodes += len(replica.nodes)
+        same = np.isclose(facts.y[replica.nodes], replica.y, equal_nan=True)
+        labels += int((~same.all(axis=1)).sum())
+    seen = f"{len(facts.replicas)} of {facts.total_replicas} replicas"
+    text = f"Of {held:,} nodes that were not to move, in {seen}, {kept:,} have other features."
+    yield Check("bad" if kept else "good", "Held-out nodes are as they were", f"{kept:,}", text)
+    text = f"Of {nodes:,} nodes of {seen}, {labels:,} have another label than in the source."
+    yield Check("bad" if labels else "good", "Labels are those of the source", f"{labels:,}", text)
+    asked = [
+        m.summary["quality"]["featx"]["moved_features"]
+        for m in lineage
+        if m.stage == "generate" and "featx" in m.summary.get("quality", {})
+    ]
+    if asked:
+        text = f"{len(columns):,} features differ anywhere, of {asked[0]:,} that were to be moved."
+        good = len(columns) <= asked[0]
+        name = "Only chosen features moved"
+        yield Check("good" if good else "bad", name, f"{len(columns):,}", text)
+
+
+def _changed(before: Features, after: Features) -> tuple[Ints, Ints]:
+    """Return rows and columns in which two matrices differ."""
+    differ = before != after
+    rows, columns = differ.nonzero()
+    return np.asarray(rows), np.asarray(columns)

@@ -1,0 +1,140 @@
+"""How good the parts are that a corpus was made with: pieces, bridges, masks, options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from gsx.stages.reporting.markup import paragraph, table
+from gsx.storage.manifest import Manifest
+
+Quality = Mapping[str, Any]
+
+
+def quality_section(lineage: Sequence[Manifest], names: Mapping[int, str]) -> str:
+    """Return what the manifests of a corpus and of its parts measured; ``names`` are of envs."""
+    parts: list[str] = []
+    for manifest in lineage:
+        quality = manifest.summary.get("quality")
+        tell = _TELLERS.get(manifest.stage)
+        if isinstance(quality, dict) and tell is not None:
+            parts += tell(manifest, quality, names)
+    return "".join(parts)
+
+
+def _options(_: Manifest, quality: Quality, __: Mapping[int, str]) -> Iterator[str]:
+    rows = [
+        (
+            name.removeprefix("option_"),
+            row["graphs"],
+            row["distinct"],
+            f"{row['min_nodes']} to {row['max_nodes']}",
+            row["overlap_with_held_out"],
+            sum(row["refused"].values()),
+            "; ".join(row["refused"]) or "-",
+        )
+        for name, row in quality.items()
+        if name.startswith("option_")
+    ]
+    if rows:
+        headers = ("option", "graphs", "distinct", "nodes", "equal to a held-out one",
+                   "draws refused", "because")  # fmt: skip
+        yield _titled("What each option made", table(headers, rows, "Options"))
+    featx = quality.get("featx")
+    if isinstance(featx, dict):
+        yield _titled("What became of moved features", paragraph(_moved(featx)))
+
+
+def _moved(featx: Quality) -> str:
+    if "replicas" in featx:
+        what = f"{featx['moved_nodes']:,} nodes in {featx['replicas']:,} replicas"
+    else:
+        what = f"nodes of {featx['graphs']:,} graphs"
+    words = f"{featx['moved_features']:,} features of {what} were moved; "
+    words += f"{featx['unchanged']:,} items came out as they were"
+    if "same_as_training" in featx:
+        words += f", {featx['same_as_training']:,} like some training graph"
+    return words + "."
+
+
+def _extractor(_: Manifest, quality: Quality, names: Mapping[int, str]) -> Iterator[str]:
+    columns: dict[str, tuple[Quality, Sequence[Quality]]] = {}
+    causal, told = quality.get("causal"), quality.get("label_told_held_out")
+    if isinstance(causal, dict) and "iou" in causal:
+        columns |= {
+            words: _column(causal, causal.get("per_environment", ()), name)
+            for name, words in (("iou", "overlap with the truth (IoU)"), ("exact", "exact pieces"),
+                                ("node_auc", "node AUC"))
+        }  # fmt: skip
+    if isinstance(told, dict):
+        columns |= {
+            words: _column(told, quality.get("label_told_per_environment", ()), name)
+            for name, words in (("piece", "label told by the piece"), ("rest", "by the rest"),
+                                ("whole", "by all"))
+        }  # fmt: skip
+    scaffold = quality.get("scaffold")
+    if isinstance(scaffold, dict):
+        columns |= {
+            words: _column(scaffold, scaffold.get("per_environment", ()), name)
+            for name, words in (("causal_share", "atoms in causal pieces"),
+                                ("share_of_causal", "scaffold in causal pieces"),
+                                ("share_of_environmental", "in environmental ones"))
+        }  # fmt: skip
+    if not columns:
+        return
+    ids = sorted({row["env_id"] for _, rows in columns.values() for row in rows})
+    rows = [("all", *(_share(every["value"]) for every, _ in columns.values()))]
+    for id_ in ids:
+        values = [
+            next((row["value"] for row in per_env if row["env_id"] == id_), None)
+            for _, per_env in columns.values()
+        ]
+        rows.append((f"{id_} · {names.get(id_, '')}", *map(_share, values)))
+    shown = table(("environment", *columns), rows, "Quality of pieces")
+    yield _titled("How well causal pieces were found", shown)
+
+
+def _column(every: Quality, per_env: Sequence[Quality], name: str) -> tuple[Quality, list[Quality]]:
+    rows: list[Quality] = [{"env_id": row["env_id"], "value": row.get(name)} for row in per_env]
+    return {"value": every.get(name)}, rows
+
+
+def _bridge(_: Manifest, quality: Quality, __: Mapping[int, str]) -> Iterator[str]:
+    rows = [
+        ("bridges told from other pairs (AUC)", _share(quality.get("edge_auc"))),
+        ("the same among nodes of equal degrees", _share(quality.get("edge_auc_same_degrees"))),
+    ]
+    count = quality.get("count")
+    if isinstance(count, dict):
+        rows += [
+            ("number of bridges told right", _share(count.get("accuracy"))),
+            ("by always saying the most frequent", _share(count.get("most_frequent"))),
+        ]
+    known = [row for row in rows if row[1] != "-"]
+    if known:
+        shown = table(("of held-out cuts", "value"), known, "Quality of bridges")
+        yield _titled("How well bridges were learned", shown)
+
+
+def _mask(manifest: Manifest, quality: Quality, _: Mapping[int, str]) -> Iterator[str]:
+    said = str(manifest.summary.get("words", ""))
+    truth = quality.get("truth")
+    if isinstance(truth, dict):
+        said += (
+            f" Against what is true of this dataset: precision {_share(truth.get('precision'))}, "
+            f"recall {_share(truth.get('recall'))}."
+        )
+    if said:
+        yield _titled("Which features the mask chose", paragraph(said))
+
+
+_TELLERS = {"generate": _options, "extract": _extractor, "bridge": _bridge, "mask": _mask}
+
+
+def _titled(title: str, inside: str) -> str:
+    return f'<h3 class="part">{escape(title)}</h3>{inside}'
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
