@@ -1,11 +1,13 @@
 """Measure FeatX beside a per-graph PyG loop and beside copying: ``python bench/featx.py``.
 
-gsx and the loop both make graphs of fsmotif-size-color and write Parquet; gsx also hashes, checks,
-flushes and publishes. Times of both are processor times: other programs do not count. Copying is
-measured twice: NumPy copies the finished arrays one by one, and NumPy gathers the same graphs from
-the source, which anything that makes new graphs of old ones must do. Peaks of memory are those of
-fresh processes that make 10 k and 1 M graphs. Where raw files are (``GSX_RAW_DATA``), replicas of
-Twitch and Coauthor-CS are timed.
+gsx and the loop both make graphs of fsmotif-size-color, all of whose features are moved, and write
+Parquet; gsx also hashes, checks, flushes and publishes. Times of both are processor times: other
+programs do not count. What moving costs is said three times. In memory it is compared with NumPy
+that copies the finished arrays one by one, and with NumPy that gathers the same graphs from the
+source. As a user sees it, the whole generation is compared with one that has the finished arrays at
+hand and only checks, writes, hashes and publishes them. Peaks of memory are those of fresh
+processes that make 10 k and 1 M graphs. Where raw files are (``GSX_RAW_DATA``), replicas of Twitch
+and Coauthor-CS are timed.
 """
 
 from __future__ import annotations
@@ -16,8 +18,6 @@ import os
 import platform
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from importlib.metadata import version
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from memory import peak_mib
+from memory import peak_mib, peaks_afresh
 from torch_geometric.data import Data
 
 from gsx.pipeline.plan import Step, make_plan
@@ -36,15 +36,18 @@ from gsx.pipeline.runner import run_plan
 from gsx.pipeline.stages import stage_named
 from gsx.ragged import Ragged
 from gsx.seeds import rng
-from gsx.stages.extrapolating.build import BLOCK_GRAPHS, plan_extrapolation
+from gsx.stages.extrapolating.build import BLOCK_GRAPHS, Extrapolation, plan_extrapolation, taken
 from gsx.stages.extrapolating.plan import with_environment
 from gsx.storage.corpus import Corpus
+from gsx.storage.corpus_writer import write_corpus
+from gsx.storage.publish import Identity, build
 from gsx.storage.store import Store
+from gsx.table import GraphTable
 
 COMMAND = "python bench/featx.py"
 RESULT = Path(__file__).parent / "results" / "featx.json"
 GRAPHS, REFERENCE, REPEATS = 50_000, 2_000, 3
-BARS = {"ratio": 20, "beside_gathering": 2, "memory": 1.25, "replica_seconds": 60}
+BARS = {"ratio": 20, "beside_writing": 2, "memory": 1.25, "replica_seconds": 60}
 DATASET, REPLICAS = "fsmotif-size-color", 4
 NODES = ("twitch-language", "coauthor-cs-word")
 PACKAGES = ("numpy", "pyarrow", "torch", "torch-geometric")
@@ -62,11 +65,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         made = prepare(store, DATASET, 'domains = ["0..1"]', "num_graphs = 10000")
-        result = {"command": COMMAND, **speeds(store, made), **beside_copying(made)}
+        result = {"command": COMMAND, **speeds(store, made), "in_memory": in_memory(made)}
         if os.environ.get("GSX_RAW_DATA"):
             result["replicas"] = {name: replicas(store, name) for name in NODES}
         if not options.no_memory:
-            result["memory"] = memory(store)
+            result["memory"] = peaks_afresh(__file__, store)
     result["versions"] = {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}}
     print(json.dumps(result, indent=2))
     if not options.no_memory:
@@ -81,21 +84,44 @@ def prepare(store: Path, dataset: str, mask: str = "", more: str = "") -> dict:
     return {step.name: built.artifact for step, built in run_plan(plan, Store.at(store))}
 
 
-def generate(store: Path, made: dict, **options: object) -> float:
-    """Return the seconds one generation takes, from reading the source to the published corpus."""
+def generate(store: Path, made: dict, **options: object) -> tuple[float, Corpus]:
+    """Make a corpus; return the seconds it takes, from reading the source to publishing."""
     stage = stage_named("generate")
     config = parse_config("generate", {"featx": True, "options": "000", **options}, "bench")
     start = time.process_time()
-    list(run_plan((Step(stage, config, stage.inputs_of(config)),), Store.at(store), given=made))
+    plan = (Step(stage, config, stage.inputs_of(config)),)
+    ((_, built),) = run_plan(plan, Store.at(store), given=made)
+    return time.process_time() - start, Corpus(built.artifact)
+
+
+def rewrite(store: Path, corpus: Corpus) -> float:
+    """Write what is at hand already as a corpus; return the seconds it takes."""
+    made = [corpus.table(split="train").slice(s.start, s.stop) for s in corpus.shards]
+    identity = Identity(
+        kind="corpus",
+        stage="bench",
+        stage_version=1,
+        config={"of": corpus.artifact.key},
+        seeds={},
+    )
+    start = time.process_time()
+    build(
+        Store.at(store),
+        identity,
+        lambda draft: write_corpus(
+            draft, corpus.info, corpus.shards, lambda shard: made[shard.number]
+        ),
+    )
     return time.process_time() - start
 
 
 def speeds(store: Path, made: dict) -> dict:
     graphs = data_of(Corpus(made["prepare"]))
-    rates: dict[str, list[float]] = {"gsx": [], "reference": []}
+    rates: dict[str, list[float]] = {"gsx": [], "writing": [], "reference": []}
     for repeat in range(REPEATS):
-        seconds = generate(store, made, augmented_only=True, count=GRAPHS, seed=repeat)
+        seconds, corpus = generate(store, made, augmented_only=True, count=GRAPHS, seed=repeat)
         rates["gsx"].append(GRAPHS / seconds)
+        rates["writing"].append(GRAPHS / rewrite(store, corpus))
         rates["reference"].append(reference(graphs, store.parent, repeat))
     rate = {name: statistics.median(values) for name, values in rates.items()}
     return {
@@ -103,6 +129,7 @@ def speeds(store: Path, made: dict) -> dict:
         "reference_graphs": REFERENCE,
         "graphs_per_s": {name: round(value) for name, value in rate.items()},
         "ratio": round(rate["gsx"] / rate["reference"], 1),
+        "beside_writing": round(rate["writing"] / rate["gsx"], 2),
     }
 
 
@@ -148,7 +175,7 @@ def reference(graphs: list[Data], folder: Path, seed: int) -> float:
     return REFERENCE / (time.process_time() - start)
 
 
-def beside_copying(made: dict) -> dict:
+def in_memory(made: dict) -> dict:
     """Compare moving, in memory, with copying what comes out and with gathering graphs."""
     corpus = Corpus(made["prepare"])
     config = parse_config("generate", {"featx": True, "options": "000", "count": GRAPHS}, "bench")
@@ -161,16 +188,13 @@ def beside_copying(made: dict) -> dict:
         before=0,
         first_id=0,
     )
-    blocks = [moved.rows[at : at + BLOCK_GRAPHS] for at in range(0, GRAPHS, BLOCK_GRAPHS)]
+    shards = [moved.rows[plan.start : plan.stop] for plan in moved.planned]
 
     def gather() -> list:
-        return [moved.train.take(rows) for rows in blocks]
+        return [moved.train.take(rows) for rows in shards]
 
     def move() -> list:
-        return [
-            moved.mover.draw(moved.train.take(rows), rng(0, "bench", number), "bench")[0]
-            for number, rows in enumerate(blocks)
-        ]
+        return [move_shard(moved, rows) for rows in shards]
 
     arrays = [array for table in move() for array in arrays_of(table)]
     seconds = {
@@ -184,6 +208,15 @@ def beside_copying(made: dict) -> dict:
         "beside_gathering": round(seconds["move"] / seconds["gather"], 2),
         "beside_copying": round(seconds["move"] / seconds["copy"], 2),
     }
+
+
+def move_shard(moved: Extrapolation, rows) -> GraphTable:
+    """Make the graphs of a shard; unlike the stage, look for none that is held out."""
+    base = taken(moved.train, rows)
+    starts = range(0, len(base), BLOCK_GRAPHS)
+    blocks = [base.slice(start, start + BLOCK_GRAPHS) for start in starts]
+    drawn = [moved.mover.draw(block, rng(0, "bench", n)) for n, block in enumerate(blocks)]
+    return moved.mover.table(base, drawn, ["bench"] * len(drawn))
 
 
 def arrays_of(table) -> list:
@@ -207,7 +240,7 @@ def fastest(work) -> float:
 def replicas(store: Path, dataset: str) -> dict[str, float]:
     made = prepare(store, dataset)
     source = made["prepare"].manifest
-    seconds = generate(store, made, replicas=REPLICAS)
+    seconds, _ = generate(store, made, replicas=REPLICAS)
     return {
         "replicas": REPLICAS,
         "seconds": round(seconds, 2),
@@ -215,21 +248,11 @@ def replicas(store: Path, dataset: str) -> dict[str, float]:
     }
 
 
-def memory(store: Path) -> dict:
-    peaks = {}
-    for count in (10_000, 1_000_000):
-        command = [sys.executable, __file__, "--peak", str(store), str(count)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        peaks[count] = json.loads(done.stdout)
-    small, large = peaks.values()
-    return {"peaks": peaks, "ratio": round(large["peak_mib"] / small["peak_mib"], 3)}
-
-
 def peak(store: Path, count: int) -> dict[str, float]:
     made = prepare(store, DATASET, 'domains = ["0..1"]', "num_graphs = 10000")
     # As many graphs per file as the smaller run has, so that both fill a file.
     options = {"augmented_only": True, "count": count, "seed": 9, "shard_graphs": 10_240}
-    seconds = generate(store, made, **options)
+    seconds, _ = generate(store, made, **options)
     return {"peak_mib": peak_mib(), "graphs_per_s": round(count / seconds)}
 
 
@@ -237,8 +260,8 @@ def check(result: dict) -> None:
     missed = []
     if result["ratio"] < BARS["ratio"]:
         missed.append(f"ratio {result['ratio']} is under {BARS['ratio']}")
-    if result["beside_gathering"] > BARS["beside_gathering"]:
-        missed.append(f"moving takes {result['beside_gathering']} times as long as gathering")
+    if result["beside_writing"] > BARS["beside_writing"]:
+        missed.append(f"generation takes {result['beside_writing']} times as long as writing")
     if result.get("memory", {}).get("ratio", 1) > BARS["memory"]:
         missed.append(f"memory grows by {result['memory']['ratio']}")
     for name, found in result.get("replicas", {}).items():

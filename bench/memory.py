@@ -86,6 +86,16 @@ def peak_mib() -> int:
     return int(line.split()[1]) // 1024
 
 
+def peaks_afresh(script: str, store: Path, counts: tuple[int, ...] = (10_000, 1_000_000)) -> dict:
+    """Let ``script --peak STORE COUNT`` print its peak in fresh processes, and compare them."""
+    peaks = {}
+    for count in counts:
+        command = [sys.executable, script, "--peak", str(store), str(count)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        peaks[count] = json.loads(done.stdout)
+    return {"peaks": peaks, "ratio": growth(peaks)}
+
+
 def growth(peaks: dict[int, dict]) -> float:
     small, large = (peaks[graphs]["peak_mib"] for graphs in sorted(peaks))
     return round(large / small, 3)

@@ -11,15 +11,13 @@ import json
 import platform
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from memory import peak_mib
+from memory import peak_mib, peaks_afresh
 from splice_reference import PerGraph, data_of, write
 
 from gsx.pipeline.plan import Step, make_plan
@@ -62,7 +60,7 @@ def main() -> None:
         made = prepare(store)
         result = {"command": COMMAND, **speeds(store, made)}
         if not options.no_memory:
-            result["memory"] = memory(store)
+            result["memory"] = peaks_afresh(__file__, store)
     result["versions"] = {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}}
     print(json.dumps(result, indent=2))
     if not options.no_memory:
@@ -120,16 +118,6 @@ def reference(splicer: PerGraph, folder: Path, seed: int) -> float:
     start = time.perf_counter()
     write([splicer.splice((2, 4), stream) for _ in range(REFERENCE)], folder / "reference.parquet")
     return REFERENCE / (time.perf_counter() - start)
-
-
-def memory(store: Path) -> dict:
-    peaks = {}
-    for count in (10_000, 1_000_000):
-        command = [sys.executable, __file__, "--peak", str(store), str(count)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        peaks[count] = json.loads(done.stdout)
-    small, large = peaks.values()
-    return {"peaks": peaks, "ratio": round(large["peak_mib"] / small["peak_mib"], 3)}
 
 
 def peak(store: Path, count: int) -> dict[str, float]:

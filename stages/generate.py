@@ -182,6 +182,7 @@ FEATX_SOURCES = (
     "gsx.stages.extrapolating.rules",
     "gsx.stages.extrapolating.workshop",
     "gsx.stages.kernels.featx",
+    "gsx.stages.kernels.moving",
     "gsx.stages.kernels.rows",
 )
 """Modules whose code decides the result where features are moved."""

@@ -24,7 +24,7 @@ def shard_facts(table: GraphTable, info: CorpusInfo) -> dict[str, Any]:
     env = table.dense("graph", "env_id")
     words = info.column("split").vocabulary
     groups = []
-    for code, env_id in sorted(set(zip(split.tolist(), env.tolist(), strict=True))):
+    for code, env_id in _pairs(split, env):
         members = np.flatnonzero((split == code) & (env == env_id))
         groups.append({"split": words[code], "env_id": env_id, **_sizes(table, info, members)})
     oddities = _oddities(table)
@@ -46,7 +46,7 @@ def _nodes(table: GraphTable, info: CorpusInfo) -> list[dict[str, Any]]:
     again = replicas(table)[rows_of(table.node_ptr)] & (split != SPLITS.index("train"))
     split, env, label = (values[~again] for values in (split, env, label))
     groups = []
-    for code, env_id in np.unique(np.stack([split, env]), axis=1).T.tolist():
+    for code, env_id in _pairs(split, env):
         labels = label[(split == code) & (env == env_id)]
         groups.append(
             {
@@ -57,6 +57,13 @@ def _nodes(table: GraphTable, info: CorpusInfo) -> list[dict[str, Any]]:
             }
         )
     return groups
+
+
+def _pairs(split: Array, env: Array) -> list[tuple[int, int]]:
+    """Return every split and environment that occur together, in order."""
+    found = np.unique(split.astype(np.int64) * (1 << 32) + env)
+    codes = (found + (1 << 31)) >> 32
+    return list(zip(codes.tolist(), (found - (codes << 32)).tolist(), strict=True))
 
 
 def _sizes(table: GraphTable, info: CorpusInfo, members: Ints) -> dict[str, Any]:

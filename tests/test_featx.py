@@ -10,15 +10,14 @@ from gsx.errors import StageError
 from gsx.seeds import rng
 from gsx.stages.kernels.featx import (
     Domains,
-    extrapolate,
     infer_domains,
     merge_domains,
     moments,
     partners,
     shares_within,
     variance_scores,
-    wrap,
 )
+from gsx.stages.kernels.moving import extrapolate, wrap
 
 
 @st.composite
@@ -184,6 +183,43 @@ def test_the_order_of_rows_does_not_matter(features, seed):
 def test_values_go_around_their_domain(value, low, high, step, expected):
     found = wrap(np.array([value]), np.array([low]), np.array([high]), np.array([step]))
     assert found == pytest.approx([expected])
+
+
+@given(rows(), st.integers(0, 999))
+def test_rows_that_share_a_partner_move_as_if_each_had_its_own(features, seed):
+    random = rng(seed, "partners")
+    counts = random.multinomial(len(features), np.full(4, 0.25))
+    partner, strength = features[random.integers(len(features), size=4)], random.gamma(2, 2, 4)
+    mask, domains = random.random(features.shape[1]) < 0.7, infer_domains(features)
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    shared = extrapolate(features, partner, strength, mask, domains, ptr)
+    alone = extrapolate(
+        features, partner.repeat(counts, axis=0), strength.repeat(counts), mask, domains
+    )
+    assert shared.tobytes() == alone.tobytes()
+
+
+def test_many_rows_of_every_kind_move_as_each_value_does_alone():
+    random = rng(0, "kinds")
+    own = np.round(random.normal(size=(30_000, 7)), 2).astype(np.float32)
+    partner, strength = own[::-1], random.gamma(2, 2, len(own)).astype(np.float32)
+    low, high, step = np.array(
+        [[0, 1, 0], [0, 1, 0.1], [-1, 0.3, 0], [0, 0, 0], [0, 1, 0], [-2, 2, 1], [0.5, 9, 0]]
+    ).T
+    mask = np.arange(7) != 4
+    found = extrapolate(own, partner, strength, mask, Domains(low, high, step))
+    moved = (own.astype(np.float64) - partner) * strength.astype(np.float64)[:, None] + own
+    ends = (np.broadcast_to(each, own.shape).ravel() for each in (low, high, step))
+    expected = np.where(mask, wrap(moved.ravel(), *ends).reshape(own.shape), own)
+    assert found.tobytes() == expected.astype(np.float32).tobytes()
+
+
+def test_what_lies_between_zero_and_one_keeps_its_bits():
+    own = np.array([[-0.0], [0.0], [1.0], [0.3]], dtype=np.float32)
+    partner = np.array([[0.0], [0.0], [1.0], [0.3]], dtype=np.float32)
+    unit = Domains(np.zeros(1), np.ones(1), np.zeros(1))
+    found = extrapolate(own, partner, np.full(4, 2.0), np.array([True]), unit)
+    assert found.tobytes() == own.tobytes()
 
 
 def test_domains_are_intervals_grids_or_two_values():

@@ -5,11 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsx.ragged import pointers
 from gsx.seeds import rng
-from gsx.stages.extrapolating.graphs import Mover, drawn_labels
+from gsx.stages.extrapolating.build import taken
+from gsx.stages.extrapolating.graphs import REDRAWS, Mover, drawn_labels
 from gsx.stages.extrapolating.plan import base_rows
 from gsx.stages.extrapolating.rules import MovingRules
 from gsx.stages.kernels.featx import Domains, Partners, infer_domains
+from gsx.stages.kernels.wl import wl_hashes
+from gsx.table import GraphTable
 from tests.planted import planted_graphs
 
 
@@ -48,7 +52,7 @@ def test_moved_features_lie_in_their_domains(drawn):
     table, mover = drawn
     if not len(table):
         return
-    found = mover.block(table, "block").table.dense("node", "node_feat").astype(np.float64)
+    found = mover.block(table, "block").drawn.features.values.astype(np.float64)
     domains = mover.rules.domains
     assert Domains(domains.low - 1e-5, domains.high + 1e-5, domains.step).contain(found).all()
     kept = ~mover.rules.chosen
@@ -65,8 +69,54 @@ def test_the_order_of_nodes_does_not_matter(drawn, seed):
         [3 * graph + rng(seed, graph).permutation(3) for graph in range(len(table))]
     )
     mixed = table.with_columns(node={"node_feat": table.dense("node", "node_feat")[order]})
-    one, other = (mover.block(each, "block").table for each in (table, mixed))
-    assert np.array_equal(one.dense("node", "node_feat")[order], other.dense("node", "node_feat"))
+    one, other = (mover.block(each, "block").drawn.features.values for each in (table, mixed))
+    assert np.array_equal(one[order], other)
+
+
+def test_a_graph_that_is_always_held_out_gives_its_place_to_another():
+    table, info = planted_graphs(24, 0)
+    sizes = np.where(np.arange(24) % 2, 3, 2)  # every second graph keeps all three nodes
+    kept = np.concatenate([3 * graph + np.arange(size) for graph, size in enumerate(sizes)])
+    table = GraphTable(
+        node_ptr=pointers(sizes),
+        edge_ptr=np.zeros(25, dtype=np.int64),
+        graph=table.graph,
+        node={name: values[kept] for name, values in table.node.items()},
+        edge={name: values[:0] for name, values in table.edge.items()},
+    )
+    label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
+    features = table.dense("node", "node_feat")
+    domains = infer_domains(features)
+    chosen = np.zeros(12, dtype=bool)
+    rules = MovingRules(chosen=chosen, domains=domains, shape=2, scale=2, towards=False, seed=0)
+    mover = Mover(
+        rules=rules,
+        info=info,
+        features=features,
+        node_ptr=table.node_ptr,
+        graph_id=table.dense("graph", "graph_id"),
+        partners=Partners.of(label, env),
+        forbidden=np.sort(wl_hashes(table)[:3]),  # nothing moves, so these always come out
+    )
+    block = mover.block(table, "block")
+    origin = block.drawn.origin
+    assert (origin[:3] > 2).all()
+    assert (origin[3:] == np.arange(3, 24)).all()
+    made = mover.table(table, [block.drawn], [block.name])
+    other = table.take(origin)
+    assert np.array_equal(made.node_ptr, other.node_ptr)
+    assert np.array_equal(made.dense("node", "node_feat"), other.dense("node", "node_feat"))
+    parents = made.lists("graph", "provenance.parents").values
+    assert np.array_equal(parents, other.dense("graph", "graph_id"))
+    assert np.array_equal(block.hashes, wl_hashes(other))
+    assert block.refused >= 3 * REDRAWS // 2
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=300), st.integers(0, 200))
+def test_graphs_are_taken_the_same_with_and_without_gathering(rows, run):
+    table, _ = planted_graphs(260, 0)
+    rows = np.concatenate([rows, np.arange(run), np.arange(run)]).astype(np.int64)
+    assert taken(table, rows).equals(table.take(rows))
 
 
 def test_soft_labels_lend_their_classes_by_weight():

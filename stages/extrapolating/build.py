@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 BLOCK_GRAPHS = 4096
 """Graphs moved from one random stream, or as many as a shard has."""
+GRAPHS_OF_A_RUN = 64
+"""Graphs that follow each other, on average, from which slices are faster than gathering."""
 SHARD_NODES = 4_000_000
 """Nodes above which a shard holds fewer graphs than asked for."""
 
@@ -114,7 +116,7 @@ def build_moved(
     Spliced graphs are read from the shard of the draft that holds them.
     """
     if plan.parent is None:
-        base = extrapolation.train.take(extrapolation.rows[plan.start : plan.stop])
+        base = taken(extrapolation.train, extrapolation.rows[plan.start : plan.stop])
     else:
         stored = read_draft_shard(draft, plan.parent, extrapolation.config.formats)
         base = stored.select([*stored.node, *stored.edge, *_KEPT])
@@ -122,7 +124,9 @@ def build_moved(
     for start in range(0, len(base), size):
         name = ("generate", "featx", plan.base, plan.start + start)
         blocks.append(extrapolation.mover.block(base.slice(start, start + size), *name))
-    table = concat([block.table for block in blocks])
+    table = extrapolation.mover.table(
+        base, [block.drawn for block in blocks], [block.name for block in blocks]
+    )
     ids = plan.first_id + np.arange(len(table), dtype=np.int64)
     env = np.full(len(table), extrapolation.env_id, dtype=np.int32)
     hashes = np.concatenate([block.hashes for block in blocks])
@@ -194,6 +198,18 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         nodes.check_config(config, corpus.info)
     if "mask" in inputs:
         rules_of(config, inputs, corpus.info)
+
+
+def taken(table: GraphTable, rows: Ints) -> GraphTable:
+    """Return some graphs; where most follow each other in the table, they are not gathered.
+
+    What comes out may share memory with the table.
+    """
+    ends = np.flatnonzero(np.diff(rows) != 1) + 1
+    if len(ends) > len(rows) // GRAPHS_OF_A_RUN:
+        return table.take(rows)
+    runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(rows, ends) if len(run)]
+    return concat([table.slice(start, stop) for start, stop in runs])
 
 
 _KEPT = ("graph_id", "env_id", "y", "label")

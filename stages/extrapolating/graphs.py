@@ -3,35 +3,65 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, Ragged, pointers
+from gsx.ragged import Array, Ints, Ragged, concat_ragged, pointers, ranges
 from gsx.seeds import rng
 from gsx.stages.extrapolating.rules import ORIGIN, MovingRules
 from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.splicing.columns import fill, same_text
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable
 
 REDRAWS = 24
 """Times a graph is moved anew after it came out as a held-out graph, the later ones another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """What came of draws for some graphs."""
+
+    origin: Ints
+    """``[G]`` the row each came from."""
+    features: Ragged
+    """Moved features of its nodes."""
+    strength: Array
+    """``[G]`` λ."""
+    partner: Ints
+    """``[G]`` ``graph_id`` of its partner."""
+    same: Array
+    """``[G]`` whether its features came back to what they were."""
+
+    def put(self, rows: Ints, origin: Ints, other: Drawn) -> Drawn:
+        """Put what was drawn for other graphs in the places of some; this one is used up."""
+        features = self.features
+        counts, ptr = np.diff(features.ptr)[rows], other.features.ptr
+        if np.array_equal(counts, np.diff(ptr)):
+            features.values[ranges(features.ptr[rows], counts)] = other.features.values
+        else:
+            order = np.arange(len(features))
+            order[rows] = len(order) + np.arange(len(rows))
+            features = concat_ragged([features, other.features]).take(order)
+        self.origin[rows], self.strength[rows] = origin, other.strength
+        self.partner[rows], self.same[rows] = other.partner, other.same
+        return replace(self, features=features)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MovedBlock:
     """Graphs with moved features, and how they came."""
 
-    table: GraphTable
-    """Every column but ``graph_id`` and ``env_id``."""
+    drawn: Drawn
+    name: str
+    """Of their random stream."""
     hashes: Hashes
     refused: int
     """Draws that were a held-out graph."""
-    unchanged: int
-    """Graphs whose features came back to what they were."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,52 +85,54 @@ class Mover:
         A graph that comes out as a held-out graph is moved anew; one that always does gives its
         place to another.
         """
-        origin, text = np.arange(len(base)), "/".join(map(str, name))
-        found: list[GraphTable] = []
-        rows, drawn = np.zeros(len(base), dtype=np.int64), 0
-        hashes = np.zeros(len(base), dtype=np.uint64)
-        same = np.zeros(len(base), dtype=bool)
-        todo, refused = np.arange(len(base)), 0
-        for attempt in range(REDRAWS):
-            stream = rng(self.rules.seed, *name, attempt)
-            if attempt > REDRAWS // 2:
-                origin[todo] = stream.integers(len(base), size=len(todo))
-            part = base if attempt == 0 else base.take(origin[todo])
-            table, unchanged = self.draw(part, stream, text)
-            hashed = wl_hashes(table)
-            fine = ~are_among(hashed, self.forbidden)
-            found.append(table)
-            rows[todo], same[todo], hashes[todo] = drawn + np.arange(len(part)), unchanged, hashed
-            drawn += len(part)
-            refused += int((~fine).sum())
-            todo = todo[~fine]
+        drawn = self.draw(base, rng(self.rules.seed, *name, 0))
+        hashes = _hashes(base, drawn)
+        todo, refused = np.flatnonzero(are_among(hashes, self.forbidden)), 0
+        for attempt in range(1, REDRAWS):
             if not len(todo):
                 break
-        else:
+            refused += len(todo)
+            stream = rng(self.rules.seed, *name, attempt)
+            again = todo
+            if attempt > REDRAWS // 2:
+                again = stream.integers(len(base), size=len(todo))
+            part = base.take(again)
+            other = self.draw(part, stream)
+            drawn = drawn.put(todo, again, other)
+            hashes[todo] = _hashes(part, other)
+            todo = todo[are_among(hashes[todo], self.forbidden)]
+        if len(todo):
             raise StageError(
                 f"{len(todo)} of {len(base)} graphs came out as held-out graphs {REDRAWS} times. "
                 "Change the seed or the gamma distribution."
             )
-        table = found[0] if len(found) == 1 else concat(found).take(rows)
-        return MovedBlock(table, hashes, refused, int(same.sum()))
+        return MovedBlock(drawn, "/".join(map(str, name)), hashes, refused)
 
-    def draw(
-        self, base: GraphTable, stream: np.random.Generator, name: str
-    ) -> tuple[GraphTable, Array]:
-        """Return graphs with moved features, and which of them came out as they were."""
+    def draw(self, base: GraphTable, stream: np.random.Generator) -> Drawn:
+        """Draw λ and a partner of every graph, and move its features."""
         label = drawn_labels(base.dense("graph", "y"), self.info.task, stream)
         env = base.dense("graph", "env_id").astype(np.int64)
-        features, strength, chosen = self._move(base, label, env, stream)
+        own = base.dense("node", "node_feat")
+        features, strength, chosen = self._move(base, own, label, env, stream)
         for _ in range(1, self.rules.rounds):
             # What was moved is in an environment of its own: any partner of its label will do.
-            moved = base.with_columns(node={"node_feat": features})
             apart = np.full(len(base), len(self.info.environments), dtype=np.int64)
-            features, strength, chosen = self._move(moved, label, apart, stream)
-        table = self._table(base, features, strength, self.graph_id[chosen], name)
-        return table, _same_graphs(base, features)
+            features, strength, chosen = self._move(base, features, label, apart, stream)
+        return Drawn(
+            origin=np.arange(len(base)),
+            features=Ragged(base.node_ptr, features),
+            strength=strength,
+            partner=self.graph_id[chosen],
+            same=_same_graphs(base.node_ptr, own, features),
+        )
 
     def _move(
-        self, base: GraphTable, label: Ints, env: Ints, stream: np.random.Generator
+        self,
+        base: GraphTable,
+        own: Array,
+        label: Ints,
+        env: Ints,
+        stream: np.random.Generator,
     ) -> tuple[Array, Array, Ints]:
         """Return features of all nodes, λ of every graph and the row of its partner."""
         chosen = self.partners.draw(label, env, stream)
@@ -113,22 +145,27 @@ class Mover:
         size = self.node_ptr[chosen + 1] - self.node_ptr[chosen]
         node = self.node_ptr[chosen] + (stream.random(len(chosen)) * size).astype(np.int64)
         strength = self.rules.strengths(len(chosen), stream).astype(np.float32)
-        nodes = base.num_nodes
-        moved = self.rules.move(
-            base.dense("node", "node_feat"),
-            np.repeat(self.features[node], nodes, axis=0),
-            np.repeat(strength.astype(np.float64), nodes),
-        )
+        partner = self.features.take(node, axis=0)
+        moved = self.rules.move(own, partner, strength.astype(np.float64), base.node_ptr)
         return np.asarray(moved), strength, chosen
 
-    def _table(
-        self, base: GraphTable, features: Array, strength: Array, partner: Ints, name: str
-    ) -> GraphTable:
+    def table(self, base: GraphTable, drawn: Sequence[Drawn], names: Sequence[str]) -> GraphTable:
+        """Return every column of graphs whose features were drawn but ``graph_id`` and ``env_id``.
+
+        Draws are for the graphs of ``base`` in their order, and share its structure.
+        """
+        before = pointers([len(each.origin) for each in drawn])[:-1]
+        origin = np.concatenate(
+            [first + each.origin for first, each in zip(before, drawn, strict=True)]
+        )
+        if not np.array_equal(origin, np.arange(len(base))):
+            base = base.take(origin)
         count, nodes = len(base), base.total_nodes
-        number = np.arange(nodes) - np.repeat(base.node_ptr[:-1], base.num_nodes)
+        start = np.repeat(base.node_ptr[:-1].astype(np.int32), base.num_nodes)
+        texts = [same_text(name, len(each.origin)) for name, each in zip(names, drawn, strict=True)]
         plain = base.select([*base.node, *base.edge, "y", "label"])
         table = plain.with_columns(
-            node={"node_feat": features},
+            node={"node_feat": np.concatenate([each.features.values for each in drawn])},
             graph={
                 "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
                 "domain_id": np.full(count, -1, dtype=np.int32),
@@ -137,11 +174,13 @@ class Mover:
                     np.arange(count + 1), base.dense("graph", "graph_id").astype(np.int64)
                 ),
                 "provenance.node_slot": Ragged(base.node_ptr, np.zeros(nodes, dtype=np.int16)),
-                "provenance.node_number": Ragged(base.node_ptr, number.astype(np.int32)),
+                "provenance.node_number": Ragged(
+                    base.node_ptr, np.arange(nodes, dtype=np.int32) - start
+                ),
                 "provenance.bridges": Ragged(pointers(np.zeros(count)), np.zeros(0, np.int32)),
-                "provenance.lambda": strength,
-                "provenance.partner": partner,
-                "provenance.stream": same_text(name, count),
+                "provenance.lambda": np.concatenate([each.strength for each in drawn]),
+                "provenance.partner": np.concatenate([each.partner for each in drawn]),
+                "provenance.stream": concat_ragged(texts),
             },
         )
         return fill(table, self.info)
@@ -149,18 +188,26 @@ class Mover:
 
 def drawn_labels(y: Array, task: str, stream: np.random.Generator) -> Ints:
     """Return a class of every label, drawn from it where it is soft; -1 where it is missing."""
-    known = np.nan_to_num(y.astype(np.float64))
+    missing = np.isnan(y)
+    known = np.where(missing, 0, y).astype(np.float64)
     share = known if task == "classification" else np.column_stack([1 - known[:, 0], known[:, 0]])
     mark = stream.random(len(y)) * share.sum(axis=1)
-    drawn = (np.cumsum(share, axis=1) <= mark[:, None]).sum(axis=1)
-    drawn = np.minimum(drawn, share.shape[1] - 1)
-    return np.where(np.isnan(y).any(axis=1), -1, drawn).astype(np.int64)
+    total, drawn = np.zeros(len(y)), np.zeros(len(y), dtype=np.int64)
+    for column in share.T:
+        total += column
+        drawn += total <= mark
+    np.minimum(drawn, share.shape[1] - 1, out=drawn)
+    return np.where(missing.any(axis=1), -1, drawn) if missing.any() else drawn
 
 
-def _same_graphs(base: GraphTable, features: Array) -> Array:
-    """Say of every graph, each of which has nodes, whether its features are those of ``base``."""
-    differ = (features != base.dense("node", "node_feat")).ravel()
-    found: Array = ~np.logical_or.reduceat(differ, base.node_ptr[:-1] * features.shape[1])
+def _hashes(base: GraphTable, drawn: Drawn) -> Hashes:
+    return wl_hashes(base.with_columns(node={"node_feat": drawn.features.values}))
+
+
+def _same_graphs(node_ptr: Ints, own: Array, features: Array) -> Array:
+    """Say of every graph, each of which has nodes, whether its features are as they were."""
+    differ = (features != own).ravel()
+    found: Array = ~np.logical_or.reduceat(differ, node_ptr[:-1] * features.shape[1])
     return found
 
 
@@ -169,9 +216,9 @@ def summed(blocks: list[MovedBlock]) -> Counter[str]:
     found: Counter[str] = Counter()
     for block in blocks:
         found.update(
-            graphs=len(block.table),
-            nodes=block.table.total_nodes,
-            unchanged=block.unchanged,
+            graphs=len(block.drawn.origin),
+            nodes=len(block.drawn.features.values),
+            unchanged=int(block.drawn.same.sum()),
             held_out=block.refused,
         )
     return found

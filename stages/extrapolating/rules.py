@@ -12,9 +12,10 @@ from safetensors.numpy import load
 
 from gsx.columns import CorpusInfo
 from gsx.errors import ArtifactError, StageError, UsageError
-from gsx.ragged import Array
+from gsx.ragged import Array, Ints
 from gsx.stages.kernels.atoms import molecular
-from gsx.stages.kernels.featx import Domains, Floats, extrapolate
+from gsx.stages.kernels.featx import Domains, Floats
+from gsx.stages.kernels.moving import extrapolate
 from gsx.stages.kernels.rows import Features
 from gsx.storage.store import Artifact
 
@@ -49,9 +50,11 @@ class MovingRules:
             return -stream.random(count)
         return stream.gamma(self.shape, self.scale, count)
 
-    def move(self, own: Features, partner: Features, strength: Floats) -> Features:
-        """Return rows ``own`` with their chosen features moved."""
-        return extrapolate(own, partner, strength, self.chosen, self.domains)
+    def move(
+        self, own: Features, partner: Features, strength: Floats, ptr: Ints | None = None
+    ) -> Features:
+        """Return rows ``own`` with chosen features moved; runs of them may share a partner."""
+        return extrapolate(own, partner, strength, self.chosen, self.domains, ptr)
 
 
 def rules_of(

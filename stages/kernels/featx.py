@@ -1,9 +1,8 @@
-"""Feature extrapolation: which features vary between environments, and samples that go further.
+"""Feature extrapolation: which features vary between environments, their domains, and partners.
 
 A feature that varies inside a label and hardly inside an environment is not what makes the label.
-Such features of a sample are moved away from a partner of the same label and another environment,
-``(1 + λ) x1 - λ x2``, and wrapped into the domain of the feature. All others keep their bits.
-Features are dense rows or CSR; what is sparse stays sparse.
+Such features of a sample are moved (``moving.py``) away from a partner of the same label and
+another environment. Features are dense rows or CSR; what is sparse stays sparse.
 """
 
 from __future__ import annotations
@@ -172,126 +171,16 @@ def merge_domains(left: Domains, right: Domains) -> Domains:
     return Domains(low, high, np.where(high > low, step, 0.0))
 
 
-def wrap(values: Array, low: Array, high: Array, step: Array) -> Floats:
-    """Return values inside their domains; those that were inside keep their bits.
-
-    On a grid a value goes to the nearest multiple of the step, then around; between two ends it
-    goes around.
-    """
-    values = np.asarray(values, dtype=np.float64)
-    grid = step > 0
-    if not grid.any():
-        return _around(values, low, high)
-    stepped = _on_grid(values, low, high, np.where(grid, step, 1.0))
-    return stepped if grid.all() else np.where(grid, stepped, _around(values, low, high))
-
-
-def _around(values: Floats, low: Array, high: Array) -> Floats:
-    inside = (values >= low) & (values <= high)
-    if inside.all():
-        return values
-    found = _turned(values - low, np.where(high > low, high - low, 1.0))
-    found += low
-    np.clip(found, low, high, out=found)
-    np.copyto(found, values, where=inside)
-    return found
-
-
-def _on_grid(values: Floats, low: Array, high: Array, step: Array) -> Floats:
-    turns = np.round((values - low) / step)
-    found = _turned(turns, np.round((high - low) / step) + 1)
-    found *= step
-    found += low
-    return np.clip(found, low, high, out=found)
-
-
-def _turned(values: Floats, length: Array) -> Floats:
-    """Bring values into ``[0, length)`` in place, as a modulo does, only faster."""
-    whole = values / length
-    np.floor(whole, out=whole)
-    whole *= length
-    values -= whole
-    return values
-
-
-def extrapolate(
-    own: Features, partner: Features, strength: Array, mask: Array, domains: Domains
-) -> Features:
-    """Return rows ``own`` moved away from ``partner`` in the features of ``mask`` ``[F]``.
-
-    ``strength`` ``[n]`` is λ of every row; between -1 and 0 it moves towards the partner instead.
-    """
-    _check(own, partner, strength, mask, domains)
-    if isinstance(own, csr_matrix):
-        return _extrapolate_sparse(own, csr_matrix(partner), strength, mask, domains)
-    every = bool(mask.all())
-    chosen = slice(None) if every else np.flatnonzero(mask)
-    # Feature by feature: NumPy is slow where the last axis, that of a few features, is short.
-    first, second = (rows[:, chosen].T.astype(np.float64, order="C") for rows in (own, partner))
-    moved = first - second
-    moved *= strength
-    moved += first
-    ends = (values[chosen, None] for values in (domains.low, domains.high, domains.step))
-    wrapped = wrap(moved, *ends).T
-    if every:
-        return wrapped.astype(own.dtype, order="C")
-    found: Array = own.copy()
-    found[:, chosen] = wrapped
-    return found
-
-
-def _extrapolate_sparse(
-    own: csr_matrix, partner: csr_matrix, strength: Array, mask: Array, domains: Domains
-) -> csr_matrix:
-    """Move what is stored in either row; where both are zero, zero stays."""
-    outside = np.flatnonzero(mask & ((domains.low > 0) | (domains.high < 0)))
-    if len(outside):
-        raise StageError(
-            f"feature {outside[0]} is sparse, and its domain {domains.low[outside[0]]:g} to "
-            f"{domains.high[outside[0]]:g} has no zero. Give it a domain with one."
-        )
-    difference = csr_matrix(own.astype(np.float64) - partner.astype(np.float64))
-    row = np.repeat(np.arange(own.shape[0]), np.diff(difference.indptr))
-    column = difference.indices
-    kept = mask[column]
-    step = csr_matrix(
-        (strength[row[kept]] * difference.data[kept], (row[kept], column[kept])), shape=own.shape
-    )
-    moved = csr_matrix(own.astype(np.float64) + step)
-    column = moved.indices
-    wrapped = wrap(moved.data, domains.low[column], domains.high[column], domains.step[column])
-    moved.data = np.where(mask[column], wrapped, moved.data)
-    moved = moved.astype(own.dtype)
-    moved.eliminate_zeros()
-    moved.sort_indices()
-    return moved
-
-
-def _check(
-    own: Features, partner: Features, strength: Array, mask: Array, domains: Domains
-) -> None:
-    if own.shape != partner.shape or len(strength) != own.shape[0]:
-        raise StageError(
-            f"{own.shape[0]} rows of {own.shape[1]} features cannot meet {partner.shape[0]} of "
-            f"{partner.shape[1]} with {len(strength)} strengths."
-        )
-    if len(mask) != own.shape[1] or len(domains.low) != own.shape[1]:
-        raise StageError(
-            f"the mask is for {len(mask)} features and the domains for {len(domains.low)}; rows "
-            f"have {own.shape[1]}. Use the mask of this corpus."
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Partners:
     """Rows to draw partners from, ordered by label and environment."""
 
     rows: Ints
     """``[R]`` rows that have a label and an environment."""
-    label: Ints
-    """``[R]``, rising."""
-    group: Ints
-    """``[R]`` label and environment as one number, rising."""
+    label_ptr: Ints
+    """``[L + 2]`` where the rows of each label start, and none after the last."""
+    group_ptr: Ints
+    """``[L * E + 2]`` the same of each label and environment."""
     envs: int
 
     @classmethod
@@ -299,9 +188,11 @@ class Partners:
         """Order rows; those of no label or no environment are nobody's partner."""
         known = np.flatnonzero((label >= 0) & (env >= 0))
         rows = known[np.lexsort((env[known], label[known]))]
-        envs = int(env.max(initial=0)) + 1
-        sorted_label = label[rows].astype(np.int64)
-        return cls(rows, sorted_label, sorted_label * envs + env[rows], envs)
+        envs, labels = int(env.max(initial=0)) + 1, int(label.max(initial=-1)) + 1
+        group = label[rows].astype(np.int64) * envs + env[rows]
+        group_ptr = np.searchsorted(group, np.arange(labels * envs + 2))
+        label_ptr = np.append(group_ptr[: labels * envs + 1 : envs], len(rows))
+        return cls(rows, label_ptr, group_ptr, envs)
 
     def count(self, label: Ints, env: Ints) -> Ints:
         """Return how many partners are there for each of some samples."""
@@ -321,12 +212,13 @@ class Partners:
 
     def _runs(self, label: Ints, env: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Return where the rows of a label start and end, and in them those of an environment."""
-        first, last = (np.searchsorted(self.label, label, side) for side in ("left", "right"))
-        # An environment that no row has is no place in the order: its run is empty.
-        code = np.where(env < self.envs, label * self.envs + env, -1)
-        own_first, own_last = (
-            np.searchsorted(self.group, code, side) for side in ("left", "right")
-        )
+        # What no row has is no place in the order: its run is empty.
+        known = (label >= 0) & (label < len(self.label_ptr) - 2)
+        place = np.where(known, label, len(self.label_ptr) - 2)
+        first, last = self.label_ptr[place], self.label_ptr[place + 1]
+        known &= (env >= 0) & (env < self.envs)
+        code = np.where(known, label * self.envs + env, len(self.group_ptr) - 2)
+        own_first, own_last = self.group_ptr[code], self.group_ptr[code + 1]
         empty = own_first == own_last
         return first, last, np.where(empty, last, own_first), np.where(empty, last, own_last)
 

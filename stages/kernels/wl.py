@@ -37,14 +37,19 @@ def are_among(hashes: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
 def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
     """Return a hash of every node's surroundings, before the first round and after each."""
     color = _row_hashes(table.node.get("node_feat"), table.total_nodes)
-    attr = _row_hashes(table.edge.get("edge_attr"), table.total_edges)
+    attr = None
+    if isinstance(table.edge.get("edge_attr"), np.ndarray):
+        attr = _row_hashes(table.edge["edge_attr"], table.total_edges) * _EDGE
     src, dst = global_edges(table)
-    order = np.argsort(src, kind="stable")
-    dst, attr = dst[order], attr[order]
+    if len(src) and (src[1:] < src[:-1]).any():
+        order = np.argsort(src, kind="stable")
+        dst, attr = dst[order], None if attr is None else attr[order]
     ptr = pointers(np.bincount(src, minlength=table.total_nodes))
     colors = [color]
     for _ in range(rounds):
-        color = _mix(color * _OWN + _sums(_mix(color[dst] ^ (attr * _EDGE)), ptr))
+        # Where edges are all alike, one hash per node does what one per edge would.
+        near = _mix(color ^ _EDGE).take(dst) if attr is None else _mix(color.take(dst) ^ attr)
+        color = _mix(color * _OWN + _sums(near, ptr))
         colors.append(color)
     return colors
 
@@ -54,21 +59,28 @@ def _row_hashes(values: object, rows: int) -> Hashes:
     found = np.full(rows, 1, dtype=np.uint64)
     if not isinstance(values, np.ndarray):
         return found
-    # Adding zero makes -0.0 and 0.0 the same bits.
-    bits: Array = (values.astype(np.float64) + 0.0).view(np.uint64)
-    for column in range(bits.shape[1]):
-        found = _mix(found * _OWN + bits[:, column])
+    for column in values.T:
+        # Adding zero makes -0.0 and 0.0 the same bits.
+        bits: Array = (column.astype(np.float64) + 0.0).view(np.uint64)
+        found *= _OWN
+        found += bits
+        found = _mix(found)
     return found
 
 
 def _sums(values: Hashes, ptr: npt.NDArray[np.int64]) -> Hashes:
     total = np.zeros(len(values) + 1, dtype=np.uint64)
     np.cumsum(values, out=total[1:])
-    return total[ptr[1:]] - total[ptr[:-1]]
+    ends = total.take(ptr)
+    return np.asarray(ends[1:] - ends[:-1])
 
 
 def _mix(values: Hashes) -> Hashes:
     """Scatter every bit over the whole word (the finalizer of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    found = values >> np.uint64(30)
+    found ^= values
+    found *= np.uint64(0xBF58476D1CE4E5B9)
+    found ^= found >> np.uint64(27)
+    found *= np.uint64(0x94D049BB133111EB)
+    found ^= found >> np.uint64(31)
+    return found

@@ -1,0 +1,178 @@
+"""Move features away from those of partners: ``(1 + λ) x1 - λ x2``, wrapped into their domains.
+
+Features that are not chosen keep their bits, and what is sparse stays sparse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from gsx.errors import StageError
+from gsx.ragged import Array, Ints, rows_of
+from gsx.stages.kernels.featx import Domains, Floats
+from gsx.stages.kernels.rows import Features
+
+_AT_ONCE = 1 << 16
+"""Numbers in hand at once, few enough to stay in the cache of a processor."""
+_LEAST_ROWS = 64
+"""Rows in hand at once, however many features there are."""
+
+
+def extrapolate(
+    own: Features,
+    partner: Features,
+    strength: Array,
+    mask: Array,
+    domains: Domains,
+    ptr: Ints | None = None,
+) -> Features:
+    """Return rows ``own`` ``[n, F]`` moved away from ``partner`` in the features of ``mask``.
+
+    ``strength`` is λ of every partner; between -1 and 0 it moves towards it instead. Rows
+    ``ptr[i]:ptr[i + 1]`` have partner ``i``; without pointers every row has one of its own.
+    """
+    ptr = np.arange(partner.shape[0] + 1) if ptr is None else ptr
+    _check(own, partner, strength, mask, domains, ptr)
+    strength = strength.astype(np.float64, copy=False)
+    if isinstance(own, csr_matrix):
+        of = rows_of(ptr)
+        return _extrapolate_sparse(own, csr_matrix(partner)[of], strength[of], mask, domains)
+    return _extrapolate_dense(own, np.asarray(partner), strength, mask, domains, ptr)
+
+
+def _extrapolate_dense(
+    own: Array, partner: Array, strength: Floats, mask: Array, domains: Domains, ptr: Ints
+) -> Array:
+    found: Array = np.empty_like(own) if mask.all() else own.copy()
+    for columns, wrapped in _by_kind(mask, domains):
+        ends = [values[columns, None] for values in (domains.low, domains.high, domains.step)]
+        # Feature by feature: NumPy is slow where the last axis, that of a few features, is short.
+        theirs = partner.T[columns].astype(np.float64, order="C")
+        for first, last in _pieces(ptr, max(_AT_ONCE // len(columns), _LEAST_ROWS)):
+            rows, counts = slice(ptr[first], ptr[last]), np.diff(ptr[first : last + 1])
+            values = own[rows].T[columns].astype(np.float64)
+            moved = np.repeat(theirs[:, first:last], counts, axis=1)
+            np.subtract(values, moved, out=moved)
+            moved *= np.repeat(strength[first:last], counts)
+            moved += values
+            found[rows].T[columns] = wrapped(moved, *ends)
+    return found
+
+
+def _by_kind(mask: Array, domains: Domains) -> Iterator[tuple[Ints, Callable[..., Floats]]]:
+    """Yield the chosen features whose domains are of one kind, and what wraps them."""
+    grid = domains.step > 0
+    unit = ~grid & (domains.low == 0) & (domains.high == 1)
+    for kind, wrapped in ((unit, _in_unit), (~grid & ~unit, _in_interval), (grid, _on_grid)):
+        columns = np.flatnonzero(mask & kind)
+        if len(columns):
+            yield columns, wrapped
+
+
+def _pieces(ptr: Ints, size: int) -> Iterator[tuple[int, int]]:
+    """Cut partners into runs of about so many rows."""
+    starts = np.searchsorted(ptr, np.arange(0, ptr[-1], size)).tolist()
+    return pairwise([*starts, len(ptr) - 1])
+
+
+def _extrapolate_sparse(
+    own: csr_matrix, partner: csr_matrix, strength: Floats, mask: Array, domains: Domains
+) -> csr_matrix:
+    """Move what is stored in either row; where both are zero, zero stays."""
+    outside = np.flatnonzero(mask & ((domains.low > 0) | (domains.high < 0)))
+    if len(outside):
+        raise StageError(
+            f"feature {outside[0]} is sparse, and its domain {domains.low[outside[0]]:g} to "
+            f"{domains.high[outside[0]]:g} has no zero. Give it a domain with one."
+        )
+    difference = csr_matrix(own.astype(np.float64) - partner.astype(np.float64))
+    row = np.repeat(np.arange(own.shape[0]), np.diff(difference.indptr))
+    column = difference.indices
+    kept = mask[column]
+    step = csr_matrix(
+        (strength[row[kept]] * difference.data[kept], (row[kept], column[kept])), shape=own.shape
+    )
+    moved = csr_matrix(own.astype(np.float64) + step)
+    column = moved.indices
+    wrapped = wrap(moved.data, domains.low[column], domains.high[column], domains.step[column])
+    moved.data = np.where(mask[column], wrapped, moved.data)
+    moved = moved.astype(own.dtype)
+    moved.eliminate_zeros()
+    moved.sort_indices()
+    return moved
+
+
+def wrap(values: Array, low: Array, high: Array, step: Array) -> Floats:
+    """Return values inside their domains, all ``[n]``; those that were inside keep their bits.
+
+    On a grid a value goes to the nearest multiple of the step, then around; between two ends it
+    goes around.
+    """
+    found: Floats = np.array(values, dtype=np.float64)
+    grid = step > 0
+    on = np.flatnonzero(grid)
+    found[on] = _on_grid(found[on], low[on], high[on], step[on])
+    out = np.flatnonzero(~grid & ((found < low) | (found > high)))
+    found[out] = _around(found[out], low[out], high[out])
+    return found
+
+
+def _in_unit(values: Floats, *_: Floats) -> Floats:
+    """Take values around from 0 to 1, in place; what is exactly 1 stays."""
+    whole = np.floor(values)
+    whole += -(values == 1).view(np.int8)
+    values -= whole
+    return values
+
+
+def _in_interval(values: Floats, low: Floats, high: Floats, _: Floats) -> Floats:
+    """Take features ``[F, n]`` around their intervals ``[F, 1]``, in place."""
+    # Numbers of values are taken and put faster than a mask, which a processor cannot foresee.
+    outside = np.flatnonzero((values < low) | (values > high))
+    feature, flat = outside // values.shape[1], values.reshape(-1)
+    flat[outside] = _around(flat[outside], low[feature, 0], high[feature, 0])
+    return values
+
+
+def _around(values: Floats, low: Floats, high: Floats) -> Floats:
+    found = _turned(values - low, np.where(high > low, high - low, 1.0))
+    found += low
+    return np.clip(found, low, high, out=found)
+
+
+def _on_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
+    turns = np.round((values - low) / step)
+    found = _turned(turns, np.round((high - low) / step) + 1)
+    found *= step
+    found += low
+    return np.clip(found, low, high, out=found)
+
+
+def _turned(values: Floats, length: Floats) -> Floats:
+    """Bring values into ``[0, length)`` in place, as a modulo does, only faster."""
+    whole = values / length
+    np.floor(whole, out=whole)
+    whole *= length
+    values -= whole
+    return values
+
+
+def _check(
+    own: Features, partner: Features, strength: Array, mask: Array, domains: Domains, ptr: Ints
+) -> None:
+    if (int(ptr[-1]), partner.shape[1]) != own.shape or not (
+        len(strength) == partner.shape[0] == len(ptr) - 1
+    ):
+        raise StageError(
+            f"{own.shape[0]} rows of {own.shape[1]} features cannot meet {partner.shape[0]} of "
+            f"{partner.shape[1]} with {len(strength)} strengths."
+        )
+    if len(mask) != own.shape[1] or len(domains.low) != own.shape[1]:
+        raise StageError(
+            f"the mask is for {len(mask)} features and the domains for {len(domains.low)}; rows "
+            f"have {own.shape[1]}. Use the mask of this corpus."
+        )
