@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo corpora test check stress static bench extract-results bridge-results downstream-results benchmark-results featx-results lock docs golden clean
+.PHONY: help setup demo corpora test check stress static bench extract-results bridge-results downstream-results benchmark-results featx-results field lock docs golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,11 +93,15 @@ bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (te
 downstream-results: setup ## Train with and without spliced corpora; writes results/motif-*/*.json (hours)
 	$(BIN)/python results/downstream.py
 
-benchmark-results: setup ## The same on NCI1 and DD; writes results/<dataset>/*.json (an hour)
+benchmark-results: setup ## The same on NCI1, DD, HIV and texts; writes results/<dataset>/*.json (hours)
 	$(BIN)/python results/benchmarks.py
 
 featx-results: setup ## Train with and without moved features; writes results/*-color/*.json and others (hours)
 	$(BIN)/python results/featx.py
+
+field: setup ## Every method the paper compares with, on six datasets; writes results/field (hours)
+	$(BIN)/python results/field.py
+	$(BIN)/python -m gsx table results/field
 
 lock: ## Write constraints.txt anew from the newest versions that work together
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip

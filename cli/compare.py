@@ -158,7 +158,7 @@ def _between(interval: tuple[float, float] | None) -> str:
 @click.option(
     "--published",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Published numbers to set beside ours.  [default: RESULTS/published.csv, if there]",
+    help="Published numbers to set beside ours.  [default: published.csv in RESULTS or above it]",
 )
 @json_option
 def tabulate(*, results: Path, form: str, published: Path | None, as_json: bool) -> None:
@@ -171,8 +171,9 @@ def tabulate(*, results: Path, form: str, published: Path | None, as_json: bool)
     from gsx.cli import tables
 
     runs, others = tables.read_results(results)
-    if published is None and (results / "published.csv").is_file():
-        published = results / "published.csv"
+    if published is None:
+        here = (results / "published.csv", results.resolve().parent / "published.csv")
+        published = next((path for path in here if path.is_file()), None)
     known = tables.read_published(published) if published else {}
     cells = tables.summarize(runs, known)
     if others:

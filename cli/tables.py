@@ -56,11 +56,14 @@ class Cell:
 
 
 def read_results(folder: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the result files below a folder, and how many JSON files are something else."""
+    """Return the result files of a folder, and how many JSON files are something else.
+
+    They lie in it or in folders of datasets; further down lie other comparisons.
+    """
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}. `gsx train … --results DIR --method NAME` makes it.")
     found, others = [], 0
-    for path in sorted(folder.rglob("*.json")):
+    for path in sorted([*folder.glob("*.json"), *folder.glob("*/*.json")]):
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -12,7 +12,7 @@ SEEDS = (0, 1, 2)
 
 
 def missing(
-    datasets: list[str], methods: Callable[[str], Iterable[str]]
+    datasets: list[str], methods: Callable[[str], Iterable[str]], folder: Path = FOLDER
 ) -> Iterator[tuple[str, str, int]]:
     """Yield dataset, method and seed of every run without a file; methods in their order.
 
@@ -34,5 +34,5 @@ def missing(
         if place < len(names[dataset]) and (not wanted or names[dataset][place] in wanted)
     ]
     for dataset, name, seed in runs[part::parts]:
-        if not (FOLDER / dataset / f"{name}-{seed}.json").exists():
+        if not (folder / dataset / f"{name}-{seed}.json").exists():
             yield dataset, name, seed

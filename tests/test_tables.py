@@ -88,6 +88,14 @@ def test_files_that_are_no_results_are_counted(tmp_path):
     assert (len(found), others) == (1, 1)
 
 
+def test_another_comparison_in_a_folder_below_is_left_alone(tmp_path):
+    for place in ("motif-size", "field/motif-size"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "erm-0.json").write_text(json.dumps(result("erm", 0, 50.0)))
+    assert len(tables.read_results(tmp_path)[0]) == 1
+    assert len(tables.read_results(tmp_path / "field")[0]) == 1
+
+
 @pytest.mark.parametrize(
     ("results", "message"),
     [
