@@ -358,7 +358,7 @@ def test_learners_train_on_augmented_corpora_of_a_recipe(tmp_path):
 # What is said of them
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["drop-edge", "g-mixup"])
 def test_reports_hold_new_graphs_against_their_parents(made, tmp_path, method):
     artifact = augment(made, method)
     page = tmp_path / "page.html"

@@ -50,9 +50,15 @@ def about(given: Given) -> str:
         lines.append(
             f"{given.augmented:,} training graphs are synthetic: made from training graphs by "
             f"{' and '.join(_methods(given.lineage))}. The column `origin` "
-            "tells which, and `provenance` where every node, edge and label of them came from."
+            "tells which, and `provenance` where every node, edge and label of them came from"
+            + ("; of g-mixup, how classes were mixed." if _mixed(given) else ".")
         )
     return " ".join(lines)
+
+
+def _mixed(given: Given) -> bool:
+    """Say whether some graphs are those of no parent."""
+    return "g-mixup" in _methods(given.lineage)
 
 
 def _methods(lineage: Sequence[Manifest]) -> list[str]:
