@@ -1,5 +1,6 @@
 """EERM and SRGNN have the properties that define them."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,13 +16,19 @@ from gsx.stages.kernels.flips import flipped
 from gsx.stages.kernels.matching import LEAST, MOST, WAVES, match, project, waves
 from gsx.stages.kernels.saint import Links, convolution
 from gsx.stages.learners.eerm import EERM, risk
+from gsx.stages.learners.flag import FLAG
+from gsx.stages.learners.flag import risk as noisy_risk
 from gsx.stages.learners.srgnn import SRGNN, discrepancy
 from gsx.stages.learners.told import Sight, Told
 from gsx.stages.learning.fit import shared
-from gsx.stages.nets.backbones import BackboneShape
+from gsx.stages.learning.nodes import read_lesson
+from gsx.stages.learning.resemblance import resemblance
+from gsx.stages.nets.backbones import BackboneShape, pair_of
 from gsx.stages.nets.descent import torch_stream
 from gsx.stages.nets.gcn import GCN, Sample, node_batch
 from gsx.stages.nets.gin import initialize
+from gsx.storage.corpus import Corpus
+from tests.made import run_recipe
 
 CPU = torch.device("cpu")
 NODES = 12
@@ -105,6 +112,53 @@ def test_a_chance_is_that_of_the_edits_drawn():
     ((view, chance),) = learner.views(batch, batch.stream("eerm"))
     assert chance.item() == pytest.approx(NODES * np.log(1 / NODES), rel=0.3)
     assert (view.links.matrix.to_dense() != batch.batch.links.matrix.to_dense()).any()
+
+
+def test_edges_of_a_large_sample_lead_to_candidates(monkeypatch):
+    monkeypatch.setattr("gsx.stages.learners.eerm.CANDIDATES", 1)
+    batch, learner = told_of(), eerm(contexts=2, edits=1)
+    plain = batch.batch.links.matrix.to_dense() != 0
+    for view, chance in learner.views(batch, batch.stream("eerm")):
+        changed = (view.links.matrix.to_dense() != 0) != plain
+        # All edits are between one node and the eleven others, and none has a choice.
+        assert changed.sum(dim=1).sort().values.tolist() == [1] * 11 + [11]
+        assert chance.item() == 0
+
+
+def test_noise_is_added_to_features_dense_or_sparse():
+    batch = told_of()
+    net, plain = batch.sight.net.eval(), batch.batch
+    noise = torch.randn(NODES, 4, generator=torch_stream(1, "tests"))
+    with torch.no_grad():
+        wanted = net(replace(plain, features=plain.features + noise))[1]
+        sparse = pair_of(csr_matrix(plain.features.numpy()), CPU)
+        for features in (plain.features, sparse):
+            found = net(replace(plain, features=features, noise=noise))[1]
+            assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_flag_raises_the_loss_of_nodes():
+    batch, learner = told_of(), FLAG(1e-2, 3)
+    start = learner.start(batch)
+    moved, _ = learner.ascend(batch, start)
+    assert number(noisy_risk(batch, moved)) > number(noisy_risk(batch, start))
+
+
+def test_weights_of_training_nodes_go_sheet_after_sheet(tmp_path):
+    corpus = run_recipe(tmp_path, '[prepare]\ndataset = "cbas-color"\n')["prepare"]
+    lesson = read_lesson(Corpus(corpus), None, "srgnn")
+    (sheet,) = lesson.sheets
+    other = replace(sheet, features=sheet.features[::-1].copy())
+    alone = resemblance(lesson, 0).numpy()
+    both = resemblance(replace(lesson, sheets=(sheet, other)), 0).numpy()
+    size = len(sheet.train)
+    assert np.array_equal(both[:size], alone)
+    assert not np.array_equal(both[size:], alone)
+    label = lesson.graphs.y[sheet.train].argmax(axis=1)
+    for weights in (both[:size], both[size:]):
+        assert LEAST <= weights.min() < 1 < weights.max() <= MOST
+        means = [weights[label == which].mean() for which in np.unique(label)]
+        assert means == pytest.approx([1] * 4, abs=1e-5)
 
 
 pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)

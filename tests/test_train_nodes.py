@@ -105,9 +105,10 @@ def other_labels(table):
     return table.with_columns(node={"node_label": label, "node_y": y})
 
 
-def test_labels_of_held_out_nodes_never_reach_weights(tmp_path):
-    plain = train(tmp_path, node_corpus(tmp_path))
-    changed = train(tmp_path, node_corpus(tmp_path, other_labels))
+@pytest.mark.parametrize("learner", ["erm", "eerm", "srgnn"])
+def test_labels_of_held_out_nodes_never_reach_weights(tmp_path, learner):
+    plain = train(tmp_path, node_corpus(tmp_path), learner=learner)
+    changed = train(tmp_path, node_corpus(tmp_path, other_labels), learner=learner)
     assert weights(plain) == weights(changed)
     told = [each.manifest.summary["quality"] for each in (plain, changed)]
     assert told[0] != told[1]

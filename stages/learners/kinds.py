@@ -54,6 +54,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "erm": Kind(title="ERM", module="erm"),
+    # The set for spliced graphs ("+R"); of VREx alone the paper also tries 1000.
     "vrex": Kind(title="VREx", module="vrex", compares=True, tuned={"penalty": (1.0, 10.0, 100.0)}),
     "irm": Kind(
         title="IRM", module="irm", compares=True, tuned={"penalty": (0.1, 1.0, 10.0, 100.0)}
