@@ -91,8 +91,8 @@ def read_published(path: Path) -> dict[tuple[str, str], tuple[float, float]]:
 def method_name(text: str) -> str:
     """Return the name under which result files have a method of the paper.
 
-    >>> method_name("Deep Coral"), method_name("G-Splice+R")
-    ('coral', 'g-splice+r')
+    >>> method_name("Deep Coral"), method_name("LISA"), method_name("LiSA")
+    ('coral', 'lisa', 'lisa-subgraph')
     """
     return NAMES.get(text, "-".join(text.lower().split()))
 

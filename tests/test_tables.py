@@ -122,3 +122,9 @@ def test_json_holds_the_interval_of_every_mean(tmp_path):
     (cell,) = json.loads(told.stdout)["cells"]
     assert (cell["mean"], cell["std"], cell["seeds"]) == (52.0, 2.0, 3)
     assert (cell["low"], cell["high"]) == (47.0317, 56.9683)
+
+
+def test_two_methods_that_differ_in_case_alone_are_two(pytestconfig):
+    found = tables.read_published(pytestconfig.rootpath / "results" / "published.csv")
+    assert found["lisa", "motif-size"] == (53.68, 2.65)
+    assert found["lisa-subgraph", "motif-size"] == (52.67, 2.77)

@@ -1,21 +1,34 @@
-"""Options of training that only some learners read."""
+"""Options of training whose value, when left out, depends on the learner."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gsx.errors import UsageError
 from gsx.stages.learners.kinds import KINDS
 
-LIMITS: Mapping[str, tuple[float, float, str]] = {
-    "causal_ratio": (0, 1, "lie between 0 and 1"),
-    "hinge": (-math.ulp(0), math.inf, "not be negative"),
-    "inferred_envs": (1, math.inf, "be at least 2"),
-    "generators": (1, math.inf, "be at least 2"),
-    "kl_weight": (-math.ulp(0), math.inf, "not be negative"),
+
+def _share(value: float) -> bool:
+    return 0 < value < 1
+
+
+def _weight(value: float) -> bool:
+    return 0 <= value < math.inf
+
+
+def _several(value: float) -> bool:
+    return value >= 2
+
+
+LIMITS: Mapping[str, tuple[Callable[[float], bool], str]] = {
+    "causal_ratio": (_share, "lie between 0 and 1"),
+    "hinge": (_weight, "not be negative"),
+    "inferred_envs": (_several, "be at least 2"),
+    "generators": (_several, "be at least 2"),
+    "kl_weight": (_weight, "not be negative"),
 }
-"""Bounds, themselves left out, of every such option, and how to say them."""
+"""What is possible for each of them, and how to say it."""
 
 
 def filled(learner: str, given: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -29,11 +42,7 @@ def filled(learner: str, given: Mapping[str, float | None]) -> dict[str, float |
                 f"{name} is for {readers}; `{learner}` does not read it. Leave it out."
             )
         found[name] = own.get(name) if value is None else value
-        _check(name, found[name])
+        possible, words = LIMITS[name]
+        if value is not None and not possible(value):
+            raise UsageError(f"{name} must {words}; got {value}")
     return found
-
-
-def _check(name: str, value: float | None) -> None:
-    low, high, words = LIMITS[name]
-    if value is not None and not low < value < high:
-        raise UsageError(f"{name} must {words}; got {value}")

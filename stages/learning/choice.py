@@ -32,8 +32,8 @@ from gsx.stages.nets.descent import torch_stream
 from gsx.stages.nets.gin import initialize
 
 if TYPE_CHECKING:
+    from gsx.stages.learning.config import TrainConfig
     from gsx.stages.learning.fit import Lesson
-    from gsx.stages.train import TrainConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from gsx.storage.draft import Draft
 from gsx.table import GraphTable
 
 if TYPE_CHECKING:
-    from gsx.stages.train import TrainConfig
+    from gsx.stages.learning.config import TrainConfig
 
 Weights = dict[str, Array]
 MILESTONE_FACTOR = 0.1
