@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import sys
 from pathlib import Path
 
@@ -20,7 +19,8 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GSX_STORE", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    shutil.copy(ROOT / "examples" / "molecules.csv", tmp_path)
+    lines = (ROOT / "examples" / "molecules.csv").read_text().splitlines(keepends=True)
+    Path("molecules.csv").write_text("".join(lines[:151]))
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
     for language, body in blocks:
         if language == "python":
