@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 from gsx.errors import StageError
 from gsx.stages.reporting import gallery, models, page, reach, truth
 from gsx.stages.reporting.findings import Findings
-from gsx.stages.reporting.sample import (
-    Facts,
-    Sample,
-    choose,
-    read_facts,
-    read_sample,
-    with_parents,
-)
+from gsx.stages.reporting.sample import choose, read_facts, read_sample, with_parents
 from gsx.stages.reporting.shift import shifts
 from gsx.stages.stage import Progress, silent
 from gsx.storage.corpus import Corpus
@@ -24,7 +17,7 @@ from gsx.storage.manifest import Manifest
 from gsx.storage.store import Artifact
 
 if TYPE_CHECKING:
-    from gsx.stages.reporting.teacher import Opinion, Teacher
+    from gsx.stages.reporting.teacher import Teacher
 
 PIECES = "pieces.safetensors"
 
@@ -54,7 +47,11 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
     facts = read_facts(corpus)
     sample = read_sample(corpus, with_parents(facts, choose(facts, seed)), progress)
     points, near = reach.surroundings(facts, sample)
-    opinion, passed = _second_opinion(sources, facts, sample)
+    opinion, (asked, passed) = None, _teacher(sources, made="augmented" in facts.groups)
+    if asked is not None:
+        from gsx.stages.reporting.teacher import ask
+
+        opinion = ask(asked, corpus, facts, sample)
     found = Findings(
         corpus=corpus,
         lineage=sources.lineage,
@@ -86,12 +83,11 @@ def _node_report(sources: Sources, seed: int) -> str:
     facts = read_nodes(corpus)
     sample = sample_nodes(facts, seed)
     points, near = node_planes(facts, sample)
-    opinion, passed = None, list[str]()
-    if sources.teacher is not None or sources.models:
-        from gsx.stages.reporting import teacher
+    opinion, (asked, passed) = None, _teacher(sources, made=bool(facts.replicas))
+    if asked is not None:
+        from gsx.stages.reporting.teacher import ask_nodes
 
-        asked, passed = _teacher(sources, made=bool(facts.replicas))
-        opinion = None if asked is None else teacher.ask_nodes(asked, corpus, facts, sample)
+        opinion = ask_nodes(asked, corpus, facts, sample)
     found = NodeFindings(
         corpus=corpus,
         lineage=sources.lineage,
@@ -111,21 +107,12 @@ def _node_report(sources: Sources, seed: int) -> str:
     return node_page.node_page(found)
 
 
-def _second_opinion(
-    sources: Sources, facts: Facts, sample: Sample
-) -> tuple[Opinion | None, list[str]]:
+def _teacher(sources: Sources, *, made: bool) -> tuple[Teacher | None, list[str]]:
     if sources.teacher is None and not sources.models:
         return None, []  # and torch need not be there
-    from gsx.stages.reporting import teacher
+    from gsx.stages.reporting.teacher import find
 
-    found, passed = _teacher(sources, made="augmented" in facts.groups)
-    return (None if found is None else teacher.ask(found, sources.corpus, facts, sample)), passed
-
-
-def _teacher(sources: Sources, *, made: bool) -> tuple[Teacher | None, list[str]]:
-    from gsx.stages.reporting import teacher
-
-    return teacher.find(sources.corpus, sources.models, sources.teacher, made=made)
+    return find(sources.corpus, sources.models, sources.teacher, made=made)
 
 
 def _pieces(extractor: Artifact | None) -> gallery.Pieces | None:

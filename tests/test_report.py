@@ -107,6 +107,18 @@ def test_a_small_sample_takes_environments_origins_and_labels_in_turn(read):
     assert len(pairs) == 9
 
 
+def test_parents_of_parents_are_in_the_sample(read):
+    """A graph whose features were moved may come from one that was spliced."""
+    facts, _ = read
+    some = {each.name: getattr(facts, each.name)[:3] for each in dataclasses.fields(facts)
+            if each.name != "parents"}  # fmt: skip
+    ids = facts.graph_id[:3]
+    chain = Ragged(np.array([0, 0, 1, 2]), np.array([ids[0], ids[1]]))
+    short = dataclasses.replace(facts, **some, parents=chain)
+    assert with_parents(short, np.array([2])).tolist() == [0, 1, 2]
+    assert with_parents(short, np.array([1])).tolist() == [0, 1]
+
+
 def test_an_id_the_corpus_lacks_has_no_row(read):
     facts, _ = read
     assert rows_by_id(facts, np.array([10**9, int(facts.graph_id[3])])).tolist() == [-1, 3]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from gsx.columns import SPLITS
 from gsx.stages.report import Sources, report
 from gsx.stages.reporting import nodes, teacher
 from gsx.stages.reporting.models import BEFORE
@@ -140,6 +141,14 @@ def test_a_tiny_corpus_with_missing_labels_has_a_page(tmp_path):
     text = report(Sources(corpus=Corpus(made), lineage=(made.manifest,)))
     assert "Nothing in this corpus was made from other graphs" in text
     assert text.count('class="truth"') >= 2
+
+
+def test_nodes_of_no_split_are_said_to_be_none(tmp_path):
+    table, info = planted_nodes(30)
+    nobody = np.full(table.total_nodes, SPLITS.index("all"), dtype=np.int8)
+    made = write_planted(tmp_path, table.with_columns(node={"node_split": nobody}), info)
+    text = report(Sources(corpus=Corpus(made), lineage=(made.manifest,)))
+    assert "No node is for training or held out, so none is drawn." in text
 
 
 @needs_browser

@@ -196,7 +196,7 @@ def node_planes(facts: NodeFacts, sample: NodeSample) -> tuple[dict[str, Array],
             parts = [_narrow(sample.features[name]), around[nodes],
                      np.log1p(facts.degree[nodes])[:, None]]  # fmt: skip
             vectors[name] = np.concatenate(parts, axis=1)
-    return laid_flat(vectors)
+    return laid_flat(vectors) if vectors else ({}, [])
 
 
 def _narrow(features: Features) -> Array:

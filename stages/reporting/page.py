@@ -18,6 +18,8 @@ from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 
+MOST_ROWS = 30
+"""Splits and environments up to which a table of them stands open."""
 _MARKS = {"good": "✓", "bad": "✗", "note": "!"}
 _SAID = {"good": "passed", "bad": "failed", "note": "to know"}
 
@@ -101,6 +103,9 @@ def what_section(corpus: Corpus) -> str:
         for each in corpus.artifact.manifest.dropped
     )
     shown = table(headers, rows, "Splits and environments")
+    if len(rows) > MOST_ROWS:
+        words = f"{len(rows)} groups of split and environment"
+        shown = f"<details><summary>{words}</summary>{shown}</details>"
     return paragraph(said) + shown + paragraph(hidden, "soft") + warned + dropped
 
 

@@ -125,9 +125,17 @@ def rows_by_id(facts: Facts, ids: Ints) -> Ints:
 
 
 def with_parents(facts: Facts, rows: Ints) -> Ints:
-    """Return the rows and those of their parents, as far as the corpus holds them, rising."""
-    parents = rows_by_id(facts, facts.parents.take(rows).values)
-    return np.unique(np.concatenate([rows, parents[parents >= 0]]))
+    """Return the rows, their parents and theirs, as far as the corpus holds them, rising.
+
+    Features may be moved of a graph that was spliced, so a parent can have parents.
+    """
+    found = np.unique(rows)
+    while True:
+        parents = rows_by_id(facts, facts.parents.take(found).values)
+        grown = np.unique(np.concatenate([found, parents[parents >= 0]]))
+        if len(grown) == len(found):
+            return found
+        found = grown
 
 
 def read_sample(corpus: Corpus, rows: Ints, progress: Progress) -> Sample:
