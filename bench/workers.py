@@ -25,7 +25,7 @@ from gsx.stages.datasets.workers import VARIABLE
 COMMAND = "GSX_RAW_DATA=DIR python bench/workers.py"
 RESULT = Path(__file__).parent / "results" / "workers.json"
 ROUNDS = 3
-MOLECULES, DIGITS = 16_384, 2_000
+MOLECULES, DIGITS = 41_127, 6_000
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 Prepares the first 50,000 and all 249,455 molecules of ZINC-250k from a CSV table, sorted by
 scaffold, each in a process of its own, 10,000 graphs to a file, so that both have full files in
 hand. The figure to look at is how the peak grows: it should not grow with the table. With
-``--replay`` what RDKit says of the first 2,048 molecules stands for the others, every second with a
+``--replay`` what RDKit says of the first 1,024 molecules stands for the others, every second with a
 scaffold of its own: the same memory in a minute.
 """
 

@@ -15,6 +15,9 @@ from gsx.stages.datasets.workers import spread, worker_count
 TEXTS = ["C" * n + ("(" if n % 7 == 6 else "O") + "c1ccccc1" for n in range(1, 60)]
 
 
+CARBON = np.frombuffer(b"C", dtype=np.uint8)
+
+
 def test_molecules_do_not_depend_on_how_many_processes_read_them(monkeypatch):
     monkeypatch.setattr(molecule_rows, "BLOCK", 10)
     one, two = (molecule_rows.read_smiles(TEXTS, count) for count in (1, 2))
@@ -51,6 +54,32 @@ def test_only_the_first_reasons_are_kept_and_all_rows_are_counted(monkeypatch):
     assert found.refused.rows == [0, 2, 3]
     assert found.refused.lengths == [2, 0, 2]
     assert found.refused.reasons == {0: "`C(` is not SMILES", 2: "the SMILES is empty"}
+
+
+def test_a_crew_stays_for_further_rounds_and_goes_with_its_owner():
+    crew, blocks = (
+        workers.Crew("smiles"),
+        [{"smiles_ptr": np.array([0, 1]), "smiles_bytes": CARBON}],
+    )
+    first = [list(crew.spread(blocks * 3, 2)) for _ in range(2)]
+    members = [worker._process for worker in crew._members]
+    assert len(members) == 2
+    assert all(member.poll() is None for member in members)
+    assert first[0][0]["node_feat"].tolist() == first[1][2]["node_feat"].tolist()
+    del crew
+    assert all(member.poll() is not None for member in members)
+
+
+def test_a_crew_starts_anew_after_a_round_was_left():
+    crew, blocks = (
+        workers.Crew("smiles"),
+        [{"smiles_ptr": np.array([0, 1]), "smiles_bytes": CARBON}],
+    )
+    answers = crew.spread(blocks * 9, 2)
+    next(answers)
+    answers.close()
+    assert not crew._members
+    assert len(list(crew.spread(blocks * 3, 2))) == 3
 
 
 def test_blocks_are_read_back_as_they_were_and_by_several_threads():

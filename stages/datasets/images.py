@@ -24,7 +24,7 @@ from gsx.stages.datasets.blocks import Block
 from gsx.stages.datasets.colors import COLORS, PALETTE, SHOWN_COLORS
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source
 from gsx.stages.datasets.placing import placed_columns
-from gsx.stages.datasets.workers import spread, worker_count
+from gsx.stages.datasets.workers import Crew, worker_count
 from gsx.stages.kernels.splits import OOD_TEST, OOD_VAL, TRAIN, hold_out, split_counts
 from gsx.table import GraphTable, concat
 
@@ -88,14 +88,13 @@ def open_cmnist(order: Order) -> Source:
     env[:pool] = np.minimum(np.arange(pool) // (pool // SHOWN_COLORS), SHOWN_COLORS - 1)
     color = np.where(split == TRAIN, env, np.where(split == OOD_VAL, 5, 6))
     split = hold_out(split, number // 10, rng(order.seed, "prepare", order.name, "id"))
-    one_at_a_time = threading.Lock()
+    crew, one_at_a_time = Crew("superpixels"), threading.Lock()
 
     def build(name: str, start: int, stop: int) -> GraphTable:
         chosen = np.flatnonzero(split == SPLITS.index(name))[start:stop]
         blocks = [chosen[at : at + _BLOCK] for at in range(0, len(chosen), _BLOCK)]
         with one_at_a_time:
-            found = spread(
-                "superpixels",
+            found = crew.spread(
                 ({"images": images[rows[block]]} for block in blocks),
                 min(worker_count(), max(len(blocks), 1)),
             )

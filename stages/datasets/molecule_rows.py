@@ -17,7 +17,7 @@ from gsx.stages.datasets.blocks import Block, Spill
 from gsx.stages.datasets.workers import spread, worker_count
 from gsx.table import GraphTable, concat
 
-BLOCK = 2048
+BLOCK = 1024
 """SMILES that one process reads at a time."""
 LISTED = 1000
 """Rows that cannot be read whose reasons are kept."""

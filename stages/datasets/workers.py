@@ -2,8 +2,8 @@
 
 A worker is ``python -m gsx.stages.datasets.workers NAME``: it reads blocks from its standard input,
 hands each to one of the functions below and writes what that returns. A block is a set of named
-arrays as an npz file, after its length. Results come in the order of the blocks, so they do not
-depend on how many workers there are. Whoever has workers of another kind, on other machines
+arrays as a safetensors file, after its length. Results come in the order of the blocks, so they do
+not depend on how many workers there are. Whoever has workers of another kind, on other machines
 perhaps, lends them with `spread_by`.
 """
 
@@ -15,7 +15,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import IO
@@ -68,15 +69,53 @@ def spread(name: str, blocks: Iterable[Block], workers: int) -> Iterator[dict[st
 
     With one worker it runs here. Few blocks are in hand at once, however many there are.
     """
-    if workers == 1:
-        yield from map(reader(name), blocks)
-        return
-    if _elsewhere is not None:
-        yield from _elsewhere(name, blocks)
-        return
-    crew = [_Worker(name) for _ in range(workers)]
+    crew = Crew(name)
+    try:
+        yield from crew.spread(blocks, workers)
+    finally:
+        crew.stop()
+
+
+class Crew:
+    """Workers for blocks that come in several rounds, one round at a time.
+
+    They start when the first round needs them, and stop when a round fails or the crew is gone.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._members: list[_Worker] = []
+        weakref.finalize(self, _dismiss, self._members)
+
+    def spread(self, blocks: Iterable[Block], workers: int) -> Iterator[dict[str, Array]]:
+        """Yield what is returned for every block of a round, in their order."""
+        if workers == 1:
+            yield from map(reader(self._name), blocks)
+            return
+        if _elsewhere is not None:
+            yield from _elsewhere(self._name, blocks)
+            return
+        try:
+            while len(self._members) < workers:
+                self._members.append(_Worker(self._name))
+            yield from _answers(self._members[:workers], blocks)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End all workers; a later round starts new ones."""
+        _dismiss(self._members)
+
+
+def _dismiss(members: list[_Worker]) -> None:
+    while members:
+        members.pop().stop()
+
+
+def _answers(members: Sequence[_Worker], blocks: Iterable[Block]) -> Iterator[dict[str, Array]]:
     idle: SimpleQueue[_Worker] = SimpleQueue()
-    for worker in crew:
+    for worker in members:
         idle.put(worker)
 
     def work(block: Block) -> dict[str, Array]:
@@ -87,17 +126,13 @@ def spread(name: str, blocks: Iterable[Block], workers: int) -> Iterator[dict[st
             idle.put(worker)
 
     waiting: list[Future[dict[str, Array]]] = []
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            for block in blocks:
-                waiting.append(pool.submit(work, block))
-                if len(waiting) > 2 * workers:
-                    yield waiting.pop(0).result()
-            while waiting:
+    with ThreadPoolExecutor(len(members)) as pool:
+        for block in blocks:
+            waiting.append(pool.submit(work, block))
+            if len(waiting) > 2 * len(members):
                 yield waiting.pop(0).result()
-    finally:
-        for worker in crew:
-            worker.stop()
+        while waiting:
+            yield waiting.pop(0).result()
 
 
 class _Worker:
