@@ -27,7 +27,8 @@ PRESETS = ("quick", "default", "paper")
 @click.option(
     "--learner",
     type=click.Choice(list(KINDS)),
-    help="What is made small.  [default: erm]",
+    metavar="NAME",
+    help=f"What is made small: {', '.join(KINDS)}.  [default: erm]",
 )
 @click.option(
     "--penalty",
