@@ -291,8 +291,8 @@ def test_the_command_line_trains_evaluates_and_tabulates(made, tmp_path):
     shown = gsx("evaluate", told["key"], corpus, "--selection", "last", *store).stdout
     assert shown.startswith("weights of the last epoch\nSPLIT     WHICH")
     table = gsx("table", tmp_path).stdout.splitlines()
-    assert table[0] == "| method | motif-size | motif-size published |"
-    assert [line.split(" | ")[0] for line in table[2:]] == ["| erm", "| g-splice"]
+    assert table[0] == "### motif-size"
+    assert [line.split(" | ")[0] for line in table[4:]] == ["| erm", "| g-splice"]
 
 
 def test_results_need_a_method(made, tmp_path):

@@ -17,7 +17,7 @@ Block = Mapping[str, Array]
 
 def pack(block: Block) -> bytes:
     """Return a block as the bytes of a safetensors file: no archive, no checksum, little to do."""
-    return save({name: np.ascontiguousarray(values) for name, values in block.items()})
+    return save({name: np.asarray(values, order="C") for name, values in block.items()})
 
 
 def unpack(data: bytes) -> dict[str, Array]:
