@@ -7,11 +7,10 @@ Corpora and models are found again in the store by their keys. ``--methods a,b``
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import measured
 from measured import gsx
 from oracle import true_pieces
 from runs import FOLDER, missing
@@ -105,9 +104,8 @@ def run(dataset: str, name: str, method: Method, seed: int) -> None:
         corpus = made["key"]
     told = ["--method", name, "--results", FOLDER.name, "--seed", str(seed)]
     told += ["--average", method.average]
-    command = [sys.executable, "-m", "gsx", "train", corpus[:12], *method.train, *told]
     print(dataset, name, seed, flush=True)
-    subprocess.run(command, check=True, cwd=FOLDER.parent)
+    measured.run("train", corpus[:12], *method.train, *told)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,9 @@ Raw files are looked for in ``GSX_RAW_DATA``; cbas-color and fsmotif need none.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
 
+import measured
 from measured import gsx, measure
 from runs import FOLDER, missing
 
@@ -141,8 +140,7 @@ def run(name: str, method: str, seed: int) -> None:
         words += ["--epochs", str(max(round(dataset.epochs * dataset.graphs / graphs), 1))]
     words += ["--method", method, "--results", FOLDER.name, "--seed", str(seed)]
     print(name, method, seed, flush=True)
-    command = [sys.executable, "-m", "gsx", "train", corpus[:12], *words]
-    subprocess.run(command, check=True, cwd=FOLDER.parent)
+    measured.run("train", corpus[:12], *words)
 
 
 if __name__ == "__main__":

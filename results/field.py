@@ -10,11 +10,10 @@ Raw files are found through ``GSX_RAW_DATA``; motif and cbas-color need none.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import measured
 from measured import gsx
 from runs import FOLDER, missing
 
@@ -67,17 +66,17 @@ WHOLE = ("--options", "001", "--f", "2..4", "--ratio", "1")
 GROWN = ("--options", "010", "--f", "1", "--ports", "own", "--ratio", "2")
 TASKS: Mapping[str, Task] = {
     "motif-size": Task(
-        MOTIF, 1800, 60, SMALL, WHOLE, (*GROWN, "--grow", "2", "--chords", "0.05")
+        MOTIF, 1800, 40, SMALL, WHOLE, (*GROWN, "--grow", "2", "--chords", "0.05")
     ),
     "motif-base": Task(
-        MOTIF, 1800, 60, SMALL, WHOLE, (*GROWN, "--grow", "1", "--fragments", "3")
+        MOTIF, 1800, 40, SMALL, WHOLE, (*GROWN, "--grow", "1", "--fragments", "3")
     ),
     "nci1-size": Task(
-        VIRTUAL, 1942, 20, (), WHOLE,
+        VIRTUAL, 1942, 12, (), WHOLE,
         ("--options", "001", "--f", "2..3", "--ratio", "1", "--labels", "any"),
     ),
     "dd-size": Task(
-        VIRTUAL, 533, 20, (), WHOLE,
+        VIRTUAL, 533, 10, (), WHOLE,
         ("--options", "001", "--f", "2..4", "--ratio", "1", "--partners", "same-class",
          "--balanced"),
     ),
@@ -125,9 +124,8 @@ def run(name: str, method: str, seed: int) -> None:
     epochs = max(round(task.epochs / (1 + how.share)), 1)
     words = (*task.train, *how.train, "--epochs", str(epochs), "--method", method, *seeded)
     print(name, method, seed, flush=True)
-    command = [sys.executable, "-m", "gsx", "train", corpus[:12], *words]
     where = ("--results", str(PLACE.relative_to(FOLDER.parent)))
-    subprocess.run([*command, *where], check=True, cwd=FOLDER.parent)
+    measured.run("train", corpus[:12], *words, *where)
 
 
 def _needed(corpus: str, task: Task, how: Method) -> list[str]:
