@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from gsx.ragged import Array, rows_of
 from gsx.stages.extractors.lesson import Lesson
@@ -115,5 +114,6 @@ def roc_auc(score: Floats, truth: Bools) -> float | None:
     negatives = len(truth) - positives
     if not positives or not negatives:
         return None
-    ranks = rankdata(score)[truth].sum()
+    _, place, ties = np.unique(score, return_inverse=True, return_counts=True)
+    ranks = (ties.cumsum() - (ties - 1) / 2)[place][truth].sum()
     return round(float((ranks - positives * (positives + 1) / 2) / (positives * negatives)), 6)
