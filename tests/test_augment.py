@@ -338,6 +338,15 @@ def test_labelled_nodes_take_no_changes_of_structure(nodes, method, options, mes
 # Training
 
 
+def test_labelled_graphs_have_no_replicas(made):
+    with pytest.raises(UsageError) as error:
+        augment(made, "mask-feature", replicas=2)
+    assert str(error.value) == (
+        "motif-size labels graphs, which have no replicas: say how many new ones with `--ratio` "
+        "or `--count`"
+    )
+
+
 def test_learners_train_on_augmented_corpora_of_a_recipe(tmp_path):
     made = run_recipe(
         tmp_path,
