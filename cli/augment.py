@@ -6,16 +6,21 @@ from typing import Any
 
 import click
 
-from gsx.cli.make import FORMATS, execute
+from gsx.cli.executing import execute, print_last
 from gsx.cli.options import (
     Asked,
     Making,
+    augmented_only_option,
     crew_options,
+    format_option,
     making_options,
+    num_graphs_option,
     portable_option,
     raw_option,
+    replicas_option,
+    seed_option,
+    shard_graphs_option,
 )
-from gsx.cli.output import built_object, print_json
 from gsx.cli.share import portable_copy
 
 
@@ -38,17 +43,12 @@ from gsx.cli.share import portable_copy
     "--ratio", type=float, help="New graphs per training graph.  [default: 1; g-mixup 0.2]"
 )
 @click.option("--count", type=int, help="New graphs, exactly.")
-@click.option("--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]")
-@click.option("--augmented-only", is_flag=True, help="Leave the source graphs out.")
-@click.option("--seed", type=int, help="Root of all random streams.  [default: 0]")
-@click.option("--num-graphs", type=int, help="Graphs of a dataset that is prepared first.")
-@click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(FORMATS)),
-    help="How graphs are stored.  [default: parquet]",
-)
+@replicas_option
+@augmented_only_option
+@seed_option
+@num_graphs_option
+@shard_graphs_option
+@format_option
 @raw_option
 @portable_option
 @crew_options
@@ -69,7 +69,5 @@ def augment(
     from gsx.cli.generating import augmenting_plan
 
     plan, artifacts = augmenting_plan(source, given, making.store)
-    results = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)
-    if making.as_json and not making.dry_run:
-        steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
-        print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
+    made = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)
+    print_last(made, making)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gsx.cli.options import FORMATS
 from gsx.errors import ArtifactError, UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
@@ -15,7 +16,6 @@ from gsx.pipeline.stages import stage_named
 from gsx.stages.prepare import FAMILIES
 from gsx.storage.store import Artifact, Store
 
-FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 QUICK: Mapping[str, dict[str, Any]] = {
     "extract": {"node_epochs": 4, "set_epochs": 2},
     "bridge": {"epochs": 4},

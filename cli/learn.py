@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.make import run_stage
+from gsx.cli.executing import run_stage
 from gsx.cli.options import Making, device_option, making_options
 from gsx.cli.output import RULES, built_object, print_json, score_text, table
 from gsx.stages.learners.kinds import KINDS

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gsx import __version__
-from gsx.cli import augment, care, compare, doctor, exchange, learn, look, make, share
+from gsx.cli import augment, care, compare, doctor, exchange, learn, look, make, relate, share
 from gsx.cli import fetch as fetching
 from gsx.cli import pretrain as pretraining
 from gsx.cli import tune as tuning
@@ -40,8 +40,8 @@ for _command in (
     look.datasets,
     look.ls,
     look.show,
-    look.lineage,
-    look.diff,
+    relate.lineage,
+    relate.diff,
     exchange.push,
     exchange.pull,
     exchange.keygen,

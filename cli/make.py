@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from gsx.cli.executing import execute, print_last, run_stage, steps_of
 from gsx.cli.options import (
+    FORMATS,
     Asked,
     Making,
+    augmented_only_option,
     crew_options,
+    format_option,
     making_options,
+    num_graphs_option,
     out_option,
     portable_option,
     raw_option,
+    replicas_option,
+    seed_option,
+    shard_graphs_option,
 )
-from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
+from gsx.cli.output import print_json
 from gsx.cli.own import own_config, own_options
 from gsx.cli.share import portable_copy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from gsx.pipeline.plan import Step
-    from gsx.storage.publish import Built
-    from gsx.storage.store import Artifact, Store
-
-    HandOut = Callable[[Artifact, Path, Store], Path]
-    """Writes an artifact to a directory in another form, and returns where."""
-
-FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 
 
 @click.command(short_help="Prepare the source corpus of a dataset, or of your own data.")
 @click.argument("dataset", required=False)
 @click.option("--num-graphs", type=int, help="Graphs of all splits.  [default: as published]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
-@click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
+@shard_graphs_option
 @click.option(
     "--format",
     "form",
@@ -170,13 +164,13 @@ def describe(corpus: str, making: Making) -> None:
 @click.option("--featx-shape", type=float, help="Shape a of λ ~ Gamma(a, b).  [default: 2]")
 @click.option("--featx-scale", type=float, help="Scale b of λ ~ Gamma(a, b).  [default: 0.5]")
 @click.option("--featx-rounds", type=int, help="Times a sample is moved.  [default: 1]")
-@click.option("--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]")
+@replicas_option
 @click.option("--mask", "mask_key", metavar="KEY", help="Mask of features to use.")
 @click.option("--extractor", metavar="KEY", help="Pieces to use instead of training anew.")
 @click.option("--bridge", "bridge_key", metavar="KEY", help="Bridge model to use.")
-@click.option("--augmented-only", is_flag=True, help="Leave the source graphs out.")
-@click.option("--seed", type=int, help="Root of all random streams.  [default: 0]")
-@click.option("--num-graphs", type=int, help="Graphs of a dataset that is prepared first.")
+@augmented_only_option
+@seed_option
+@num_graphs_option
 @click.option(
     "--preset",
     type=click.Choice(["quick", "default"]),
@@ -184,13 +178,8 @@ def describe(corpus: str, making: Making) -> None:
     show_default=True,
     help="How long pretraining takes.",
 )
-@click.option("--shard-graphs", type=int, help="Graphs per file.  [default: 25000]")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(FORMATS)),
-    help="How graphs are stored.  [default: parquet]",
-)
+@shard_graphs_option
+@format_option
 @raw_option
 @portable_option
 @crew_options
@@ -211,10 +200,8 @@ def generate(
     from gsx.cli.generating import generating_plan
 
     plan, artifacts = generating_plan(source, given, making.store)
-    results = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)
-    if making.as_json and not making.dry_run:
-        steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
-        print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
+    made = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)
+    print_last(made, making)
 
 
 @click.command(short_help="Run a recipe: make what is missing.")
@@ -227,106 +214,6 @@ def run(recipe: Path, raw: str | None, asked: Asked, making: Making) -> None:
     from gsx.pipeline.plan import make_plan
     from gsx.pipeline.recipe import read_recipe
 
-    results = execute(make_plan(read_recipe(recipe, raw=raw)), {}, making, None, asked)
+    made = execute(make_plan(read_recipe(recipe, raw=raw)), {}, making, None, asked)
     if making.as_json and not making.dry_run:
-        steps = [{"step": name, **built_object(built, path)} for name, built, path in results]
-        print_json({"steps": steps})
-
-
-def run_stage(
-    name: str,
-    options: Mapping[str, Any],
-    given: Mapping[str, Artifact],
-    making: Making,
-    out: str | None = None,
-    *,
-    asked: Asked | None = None,
-    announce: bool = True,
-) -> Built | None:
-    """Run one stage on given artifacts and return what it made; None when only shown.
-
-    ``announce`` prints it as JSON where that is asked for.
-    """
-    from gsx.pipeline.plan import Step
-    from gsx.pipeline.recipe import parse_config
-    from gsx.pipeline.stages import stage_named
-
-    stage = stage_named(name)
-    config = parse_config(name, options, f"gsx {name}")
-    results = execute((Step(stage, config, stage.inputs_of(config)),), given, making, out, asked)
-    if making.dry_run:
-        return None
-    built, path = results[0][1:]
-    if making.as_json and announce:
-        print_json(built_object(built, path))
-    return built
-
-
-def execute(
-    plan: tuple[Step, ...],
-    given: Mapping[str, Artifact],
-    making: Making,
-    out: str | None = None,
-    asked: Asked | None = None,
-    hand_out: HandOut | None = None,
-) -> list[tuple[str, Built, str]]:
-    """Run a plan, or only show it, and return what each step made and where it is now.
-
-    ``hand_out`` writes the last artifact to ``out``; without it the artifact is copied as it is.
-    """
-    from gsx.pipeline.runner import run_plan
-    from gsx.storage.store import Store
-
-    store = Store.at(making.store)
-    if making.dry_run:
-        _show_plan(plan, store, given, as_json=making.as_json)
-        return []
-    quiet = making.quiet or making.as_json
-    speak = (lambda _: None) if making.quiet else say
-    results = []
-    for step, built in run_plan(
-        plan,
-        store,
-        given=given,
-        force=making.force,
-        watch=lambda name: progress_bar(name, quiet=quiet),
-        say=speak,
-        hire=None if asked is None else asked.hire(speak),
-    ):
-        path = built.artifact.place.url
-        if out is not None and step is plan[-1]:
-            path = _copy_out(built.artifact, out, store, hand_out)
-        results.append((step.name, built, path))
-        if not quiet:
-            click.echo(built_line(step.name, built))
-            click.echo(f"          {path}")
-    return results
-
-
-def _copy_out(artifact: Artifact, out: str, store: Store, hand_out: HandOut | None) -> str:
-    """Copy an artifact to a directory or a URL, or hand it out there; return where it is now."""
-    from gsx.storage.copy import copy_artifact, send_artifact
-
-    if "://" not in out:
-        if hand_out is None:
-            return str(copy_artifact(artifact, Path(out)))
-        return str(hand_out(artifact, Path(out), store))
-    if hand_out is None:
-        return send_artifact(artifact, out)
-    with tempfile.TemporaryDirectory() as folder:
-        made = hand_out(artifact, Path(folder) / "copy", store)
-        return send_artifact(store.resolve(str(made)), out)
-
-
-def _show_plan(
-    plan: tuple[Step, ...], store: Store, given: Mapping[str, Artifact], *, as_json: bool
-) -> None:
-    from gsx.pipeline.plan import inspect_plan
-
-    statuses = inspect_plan(plan, store, given)
-    if as_json:
-        steps = [dataclasses.asdict(status) for status in statuses]
-        print_json({"store": store.place.url, "steps": steps})
-        return
-    rows = [(s.step, s.kind, s.key[:12] if s.key else None, s.state) for s in statuses]
-    click.echo(table(rows, ("STEP", "KIND", "KEY", "STATE")))
+        print_json({"steps": steps_of(made)})

@@ -12,6 +12,9 @@ import click
 if TYPE_CHECKING:
     from gsx.pipeline.shards import Hire
 
+FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
+"""What shards of a corpus in the store may look like, by the word that says so."""
+
 store_option = click.option(
     "--store",
     metavar="DIR|URL",
@@ -43,6 +46,25 @@ portable_option = click.option(
     type=click.Path(),
     metavar="DIR",
     help="Also write it to this new or empty directory, for people without gsx.",
+)
+replicas_option = click.option(
+    "--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]"
+)
+augmented_only_option = click.option(
+    "--augmented-only", is_flag=True, help="Leave the source graphs out."
+)
+seed_option = click.option("--seed", type=int, help="Root of all random streams.  [default: 0]")
+num_graphs_option = click.option(
+    "--num-graphs", type=int, help="Graphs of a dataset that is prepared first."
+)
+shard_graphs_option = click.option(
+    "--shard-graphs", type=int, help="Graphs per file.  [default: 25000]"
+)
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    help="How graphs are stored.  [default: parquet]",
 )
 _CREW = (
     click.option("--workers", type=int, metavar="N", help="Work in N processes of this machine."),

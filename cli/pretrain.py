@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gsx.cli.make import run_stage
+from gsx.cli.executing import run_stage
 from gsx.cli.options import Making, device_option, making_options
 from gsx.cli.output import plain
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.options import Making, json_option, making_options, store_option
+from gsx.cli.executing import run_stage
+from gsx.cli.options import FORMATS, Making, json_option, making_options, store_option
 from gsx.cli.output import ordered, print_json, progress_bar, readable_bytes
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 LAYOUTS = ("portable", "pyg", "good", "ogb", "dgl", "csv", "smi", "sdf")
 """What a directory outside the store may look like."""
-FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
-"""What shards of a corpus in the store may look like."""
 
 
 @click.command(short_help="Write a corpus for other tools, or in another format.")
@@ -69,8 +68,6 @@ def export(
     store = Store.at(making.store)
     artifact = store.resolve(corpus, kind="corpus")
     if form in FORMATS:
-        from gsx.cli.make import run_stage
-
         options = {"formats": FORMATS[form]}
         run_stage("convert", options, {"prepare": artifact}, making, target)
         return

@@ -164,19 +164,21 @@ def grid(cells: Sequence[Cell], plus_minus: str) -> list[list[str]]:
         row = [method]
         for dataset in datasets:
             cell = by_place.get((method, dataset))
-            row += [_ours(cell, plus_minus), _theirs(cell, plus_minus)]
+            row += [score_of(cell, plus_minus), score_published(cell, plus_minus)]
         rows.append(row)
     return rows
 
 
-def _ours(cell: Cell | None, plus_minus: str) -> str:
+def score_of(cell: Cell | None, plus_minus: str) -> str:
+    """Return our score as text: mean, spread and number of seeds; empty without any."""
     if cell is None or cell.mean is None:
         return ""
     spread = "" if cell.std is None else f" {plus_minus} {_number(cell.std, cell.metric)}"
     return f"{_number(cell.mean, cell.metric)}{spread} ({cell.seeds})"
 
 
-def _theirs(cell: Cell | None, plus_minus: str) -> str:
+def score_published(cell: Cell | None, plus_minus: str) -> str:
+    """Return the published score as text; empty without one."""
     if cell is None or cell.published is None or cell.published_std is None:
         return ""
     spread = _number(cell.published_std, cell.metric)
@@ -198,7 +200,7 @@ def markdown(cells: Sequence[Cell]) -> str:
             f"| method | {here[0].metric} | published |",
             "|---|---|---|",
         ]
-        lines += [f"| {c.method} | {_ours(c, '±')} | {_theirs(c, '±')} |" for c in here]
+        lines += [f"| {c.method} | {score_of(c, '±')} | {score_published(c, '±')} |" for c in here]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

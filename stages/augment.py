@@ -102,8 +102,14 @@ def open_workshop(config: AugmentConfig, inputs: Mapping[str, Artifact]) -> Work
     from gsx.stages.augmenters.workshop import Augmenting
     from gsx.storage.corpus import Corpus
 
-    if Corpus(inputs["corpus"]).info.level == "node":
+    info = Corpus(inputs["corpus"]).info
+    if info.level == "node":
         return Masking(config, inputs)
+    if config.replicas not in (None, OPTIONS["mask-feature"]["replicas"]):
+        raise UsageError(
+            f"{info.name} labels graphs, which have no replicas: say how many new ones with "
+            "`--ratio` or `--count`"
+        )
     return Augmenting(config, inputs)
 
 

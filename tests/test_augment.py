@@ -191,19 +191,23 @@ def test_mixed_graphs_have_soft_labels_and_an_environment_of_their_own(made):
 
 
 def test_mixed_graphs_are_as_dense_as_their_graphons_say(tmp_path):
-    """Class 0 are rings of 12, class 1 is complete: a mix has about as many edges between."""
+    """Class 0 are rings of 12, class 1 is complete: a mix is by so much the one it says."""
 
     def change(table):
         return _two_classes(len(table), table)
 
     corpus = write_small_corpus(tmp_path, change, sizes={"train": 60})
     made = {"folder": tmp_path, "prepare": corpus}
-    artifact = augment(made, "g-mixup", mix=(0.5, 0.5), count=400)
+    artifact = augment(made, "g-mixup", mix=(0.2, 0.2), count=400)
     new = new_graphs(artifact, "g-mixup")
     assert (new.num_nodes == 12).mean() > 0.9
-    assert (new.num_edges / 2).mean() == pytest.approx(0.5 * 12 + 0.5 * 66, rel=0.05)
-    assert np.allclose(new.graph["y"][:, :2], 0.5)
-    assert np.allclose(new.node["node_feat"], 3.0)  # half of 1, half of 5
+    share = new.graph["y"][:, 1].round(3)
+    assert sorted(np.unique(share).tolist()) == pytest.approx([0.2, 0.8])
+    for full in np.unique(share):
+        edges = new.num_edges[share == full] / 2
+        assert edges.mean() == pytest.approx((1 - full) * 12 + full * 66, rel=0.05)
+    # Features of rings are 1, of complete graphs 5.
+    assert np.allclose(new.node["node_feat"][:, 0], 1 + 4 * np.repeat(share, new.num_nodes))
 
 
 def _two_classes(count, table):
@@ -332,6 +336,15 @@ def test_labelled_nodes_take_no_changes_of_structure(nodes, method, options, mes
 
 
 # Training
+
+
+def test_labelled_graphs_have_no_replicas(made):
+    with pytest.raises(UsageError) as error:
+        augment(made, "mask-feature", replicas=2)
+    assert str(error.value) == (
+        "motif-size labels graphs, which have no replicas: say how many new ones with `--ratio` "
+        "or `--count`"
+    )
 
 
 def test_learners_train_on_augmented_corpora_of_a_recipe(tmp_path):

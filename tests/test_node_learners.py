@@ -192,10 +192,10 @@ def test_the_discrepancy_of_equal_samples_is_nothing_and_has_a_slope():
 
 
 def test_the_discrepancy_compares_five_moments():
-    # Means 0 and 3; second moments 1 and 4, fourth 1 and 16, third and fifth 0.
-    left, right = torch.tensor([[-1.0], [1.0]]), torch.tensor([[1.0], [5.0]])
-    assert number(discrepancy(left, right, torch.ones(2), torch.ones(2))) == pytest.approx(
-        3 + 3 + 15
+    # Means 0 and 1; second moments 1 and 2, third 0 and 2, fourth 1 and 6, fifth 0 and 10.
+    left, right = torch.tensor([[-1.0], [1.0]]), torch.tensor([[0.0], [0.0], [3.0]])
+    assert number(discrepancy(left, right, torch.ones(2), torch.ones(3))) == pytest.approx(
+        1 + 1 + 2 + 5 + 10
     )
 
 

@@ -115,6 +115,19 @@ def test_shares_of_mixup_come_from_the_stream_of_the_step():
     assert first != number(Mixup(0.4)(replace(batch, stream=partial(rng, 8, "step"))))
 
 
+@pytest.mark.parametrize("learner", [Mixup, LISA])
+@pytest.mark.parametrize("alpha", [0.4, 1.0, 2.0])
+def test_shares_follow_the_beta_distribution_asked_for(monkeypatch, learner, alpha):
+    batch, shares = told_of(), []
+    where = f"{learner.__module__}.mixed"
+    monkeypatch.setattr(where, lambda told, partner, share: shares.append(share))
+    for seed in range(800):
+        learner(alpha)(replace(batch, stream=partial(rng, seed, "step")))
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.03)
+    # The variance of Beta(a, a): 0.139 for 0.4, 0.083 for 1, 0.05 for 2.
+    assert np.var(shares) == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.1)
+
+
 codes = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=30)
 
 

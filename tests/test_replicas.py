@@ -195,7 +195,7 @@ def test_replicas_can_be_exported_and_generated_again(made, tmp_path):
          "lists some; `gsx train` learns from this one as it is."),
         ({"augmented_only": True},
          "replicas have the structure of their source graph, so it cannot be left out; leave "
-         "`--augmented-only` away and train with `--origins featx`"),
+         "`--augmented-only` away and train with `--origin featx`"),
         ({"count": 5}, "planted-nodes labels nodes: say how often with `--replicas`"),
     ],
 )  # fmt: skip

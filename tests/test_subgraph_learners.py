@@ -108,15 +108,18 @@ def test_dir_puts_every_rest_beside_every_part():
     assert risks.tolist() == pytest.approx(costs)
 
 
-def test_nothing_the_shortcut_of_dir_learns_reaches_the_network(graphs):
+def test_the_shortcut_of_dir_and_the_network_learn_apart(graphs):
     told, learner = told_of(graphs, shape()), made(DIR(3.0, WIDTH, 3))
     learner(told).backward()
-    assert learner.shortcut.weight.grad.abs().sum() > 0
     found = {name: weight.grad for name, weight in told.sight.net.named_parameters()}
     again = told_of(graphs, shape())
     both = halves(again)
-    shortcut = learner.shortcut(both.rest_untaught().features).detach()
-    risks = intervened(again, both.selected().logits, shortcut)
+    shortcut = learner.shortcut(both.rest_untaught().features)
+    # The shortcut learns to tell the label, and nothing of the interventions.
+    apart = again.losses_of(shortcut).mean()
+    (alone,) = torch.autograd.grad(apart, learner.shortcut.weight)
+    assert torch.allclose(learner.shortcut.weight.grad, alone, atol=1e-6)
+    risks = intervened(again, both.selected().logits, shortcut.detach())
     (risks.mean() + 3.0 * risks.var()).backward()
     for name, weight in again.sight.net.named_parameters():
         assert torch.allclose(found[name], weight.grad, atol=1e-6), name
@@ -156,6 +159,30 @@ def test_gil_costs_nothing_where_gradients_agree():
     assert float(disagreement([one, two], [weight])) == pytest.approx(1.0)
     assert float(disagreement([one, one + 5], [weight])) == 0.0
     assert float(disagreement([one], [weight])) == 0.0
+
+
+def test_gil_adds_the_disagreement_of_what_the_rest_of_graphs_tells_apart(graphs):
+    told = told_of(graphs, shape())
+    value = made(GIL(5.0, 3))(told)
+    both = halves(told)
+    losses = told.losses_of(both.selected().logits)
+    env = infer(both.rest().features, 3)
+    assert len(torch.unique(env)) > 1
+    risks = [losses[env == which].mean() for which in torch.unique(env)]
+    apart = disagreement(risks, both.sight.net.classify.parameters()).detach()
+    assert float(apart) > 1e-6
+    assert float(value.detach()) == pytest.approx(float(losses.mean().detach() + 5 * apart))
+
+
+def test_norms_remember_selected_parts_alone(graphs):
+    told = told_of(graphs, shape())
+    before = {name: each.clone() for name, each in told.sight.net.named_buffers()}
+    halves(told).rest()
+    norms = {name: each for name, each in told.sight.net.named_buffers() if "backbone" in name}
+    assert norms
+    assert all(torch.equal(each, before[name]) for name, each in norms.items())
+    halves(told).selected()
+    assert not all(torch.equal(each, before[name]) for name, each in norms.items())
 
 
 # CIGA
@@ -203,6 +230,20 @@ def test_ciga_without_a_hinge_is_its_first_version(graphs):
     assert float(first(told).detach()) == pytest.approx(float(expected.detach()), abs=1e-5)
 
 
+def test_the_second_version_of_ciga_also_teaches_to_tell_from_the_rest(graphs):
+    first, second = made(CIGA(2.0, 0.0, WIDTH, 3)), made(CIGA(2.0, 3.0, WIDTH, 3))
+    told = told_of(graphs, shape())
+    both = halves(told)
+    selected = told.losses_of(both.selected().logits)
+    rest = told.losses_of(second.shortcut(both.rest().features))
+    costs = hinged(rest, selected).mean()
+    gain = second(told) - first(told)
+    assert float(gain.detach()) == pytest.approx(3 * float(costs.detach()), abs=1e-5)
+    # What is left in the rest decides what is selected.
+    gain.backward()
+    assert sum(float(each.grad.abs().sum()) for each in told.sight.net.edges.parameters()) > 0
+
+
 # LiSA
 
 
@@ -246,6 +287,21 @@ def test_one_pass_back_teaches_classifier_and_generators_each_their_own():
     assert float(weight.grad) == pytest.approx(float(of_weight), rel=1e-5)
     for mask, expected in zip(masks, of_masks, strict=True):
         assert float(mask.grad) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_generators_forget_and_the_classifier_does_not_notice(graphs):
+    slopes, values = [], []
+    for weight in (0.0, 4.0):
+        told, learner = told_of(graphs, shape(None)), made(LiSA(0.1, weight, 2, WIDTH))
+        value = learner(told)
+        value.backward()
+        values.append(float(value.detach()))
+        slopes.append([each.grad.clone() for each in told.sight.net.parameters()])
+    told = told_of(graphs, shape(None))
+    states = told.sight.net.states(told.batch).detach()
+    costs = [float(divergence(each(states)).mean().detach()) for each in learner.generators]
+    assert values[1] - values[0] == pytest.approx(4 * np.mean(costs), rel=1e-3)
+    assert all(torch.equal(one, other) for one, other in zip(*slopes, strict=True))
 
 
 def test_a_slope_of_nothing_still_teaches_the_generators():

@@ -136,7 +136,7 @@ def check_config(config: GenerateConfig, info: CorpusInfo) -> None:
     if config.augmented_only:
         raise UsageError(
             "replicas have the structure of their source graph, so it cannot be left out; leave "
-            "`--augmented-only` away and train with `--origins featx`"
+            "`--augmented-only` away and train with `--origin featx`"
         )
     if config.count is not None or config.ratio not in (None, 1.0):
         raise UsageError(f"{info.name} labels nodes: say how often with `--replicas`")
