@@ -120,7 +120,7 @@ def open_molecules(asked: Asked, about: About, stream: np.random.Generator) -> S
         split_sizes=sizes,
         build=build,
         dropped=_dropped(read),
-        warnings=empty_split_warnings(sizes),
+        warnings=(*empty_split_warnings(sizes), *filter(None, [placed.note])),
         summary={"rdkit": RDKIT_VERSION, "rows": split_counts(placed.split)},
     )
 
