@@ -72,7 +72,7 @@ bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about
 	$(BIN)/python bench/motif.py
 	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/molecules.py
 	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/workers.py
-	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/zinc.py --replay
+	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/zinc.py
 	$(BIN)/python bench/writer.py
 	$(BIN)/python bench/share.py
 	$(BIN)/python bench/loader.py

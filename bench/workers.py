@@ -1,9 +1,12 @@
 """Prepare HIV and colored MNIST with one process and with two: writes results/workers.json.
 
-``GSX_RAW_DATA=DIR python bench/workers.py [ROUNDS]``. Rounds take turns. Where a machine is shared,
-seconds on the clock say little, so processor time is counted too: the work of one process against
-that of this process plus half of that of two workers, which is what a machine with nothing else to
-do takes if no work of this process is done beside that of the workers.
+``GSX_RAW_DATA=DIR python bench/workers.py [hiv-scaffold|cmnist-color] [ROUNDS] [--more]``. Rounds
+take turns; with ``--more`` they are added to those measured before, as a machine may not be free
+for long. Every run notes seconds on the clock, of processor time here and in workers, and
+``waited``: the share of the clock in which some process of the machine was kept from a processor
+(``/proc/pressure/cpu``). Where that is much, others were at work too. The ratio of the clock is
+that of the two best runs; the ratio of processor time is the work of one process against that of
+this process plus half of that of two workers.
 """
 
 from __future__ import annotations
@@ -25,30 +28,31 @@ from gsx.stages.datasets.workers import VARIABLE
 COMMAND = "GSX_RAW_DATA=DIR python bench/workers.py"
 RESULT = Path(__file__).parent / "results" / "workers.json"
 ROUNDS = 3
-MOLECULES, DIGITS = 41_127, 6_000
+ITEMS = {"hiv-scaffold": 41_127, "cmnist-color": 6_000}
 
 
 def main() -> None:
+    chosen = [each for each in sys.argv[1:] if each in ITEMS] or list(ITEMS)
+    rounds = next((int(each) for each in sys.argv[1:] if each.isdecimal()), ROUNDS)
     raw = Path(os.environ["GSX_RAW_DATA"])
+    before = json.loads(RESULT.read_text()) if "--more" in sys.argv and RESULT.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "HIV.csv"
         with gzip.open(raw / "hiv" / "HIV.csv.gz", "rt") as stream:
-            table.write_text("".join(islice(stream, MOLECULES + 1)))
+            table.write_text("".join(islice(stream, ITEMS["hiv-scaffold"] + 1)))
         work = {"hiv-scaffold": lambda: molecules(table), "cmnist-color": lambda: digits(raw)}
-        runs = {name: {1: [], 2: []} for name in work}
-        for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS):
-            for name, do in work.items():
-                for workers, measured in runs[name].items():
-                    measured.append(clocked(do, workers))
-    result = {
-        "command": COMMAND,
-        "items": {"hiv-scaffold": MOLECULES, "cmnist-color": DIGITS},
-        "processors": len(os.sched_getaffinity(0)),
-        "load": [round(each, 1) for each in os.getloadavg()],
-        **{name: summed_up(measured) for name, measured in runs.items()},
-    }
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+        for name in chosen:
+            measured = before.get(name, {}).get("runs", {"1": [], "2": []})
+            for _ in range(rounds):
+                for workers, runs in measured.items():
+                    runs.append(clocked(work[name], workers))
+                    print(name, workers, runs[-1], flush=True)
+            before[name] = {"items": ITEMS[name], **summed_up(measured)}
+            RESULT.write_text(json.dumps({**stamp(), **before}, indent=2) + "\n")
+
+
+def stamp():
+    return {"command": COMMAND, "processors": len(os.sched_getaffinity(0))}
 
 
 def molecules(table):
@@ -62,17 +66,24 @@ def molecules(table):
 def digits(raw):
     """Make the graphs of all splits of some digits."""
     files = dict(each.find(raw) for each in images.card("").raw)
-    source = images.open_cmnist(Order(name=images.NAME, num_graphs=DIGITS, seed=0, raw=files))
+    source = images.open_cmnist(
+        Order(name=images.NAME, num_graphs=ITEMS[images.NAME], seed=0, raw=files)
+    )
     return [source.build(split, 0, size) for split, size in source.split_sizes.items()]
 
 
 def clocked(do, workers):
-    """Return seconds on the clock, and of processor time here and in workers."""
-    os.environ[VARIABLE] = str(workers)
-    start, here, there = time.perf_counter(), time.process_time(), children()
+    """Run once, and return what it took."""
+    os.environ[VARIABLE] = workers
+    start, here, there, waits = time.perf_counter(), time.process_time(), children(), waited()
     do()
-    found = (time.perf_counter() - start, time.process_time() - here, children() - there)
-    return [round(each, 2) for each in found]
+    clock = time.perf_counter() - start
+    return {
+        "clock": round(clock, 2),
+        "here": round(time.process_time() - here, 2),
+        "workers": round(children() - there, 2),
+        "waited": round((waited() - waits) / clock, 2),
+    }
 
 
 def children():
@@ -80,16 +91,20 @@ def children():
     return used.ru_utime + used.ru_stime
 
 
+def waited():
+    """Return the seconds so far in which some process was kept from a processor."""
+    return int(Path("/proc/pressure/cpu").read_text().split()[4].removeprefix("total=")) / 1e6
+
+
 def summed_up(measured):
-    """Return the best of every way to count, and how many times faster two workers are."""
-    one, two = measured[1], measured[2]
-    alone = min(here + there for _, here, there in one)
-    together = min(here + there / 2 for _, here, there in two)
+    """Return all runs, and how many times faster two workers are."""
+    alone = min(run["here"] for run in measured["1"])
+    together = min(run["here"] + run["workers"] / 2 for run in measured["2"])
+    one, two = (min(run["clock"] for run in runs) for runs in measured.values())
     return {
-        "clock_here_workers": measured,
+        "ratio_of_clock": round(one / two, 2),
         "ratio_of_processor_time": round(alone / together, 2),
-        "ratio_of_best_clock": round(min(r[0] for r in one) / min(r[0] for r in two), 2),
-        "ratios_of_clock": [round(a[0] / b[0], 2) for a, b in zip(one, two, strict=True)],
+        "runs": measured,
     }
 
 

@@ -2,9 +2,7 @@
 
 Prepares the first 50,000 and all 249,455 molecules of ZINC-250k from a CSV table, sorted by
 scaffold, each in a process of its own, 10,000 graphs to a file, so that both have full files in
-hand. The figure to look at is how the peak grows: it should not grow with the table. With
-``--replay`` what RDKit says of the first 1,024 molecules stands for the others, every second with a
-scaffold of its own: the same memory in a minute.
+hand. The figure to look at is how the peak grows: it should not grow with the table.
 """
 
 from __future__ import annotations
@@ -19,29 +17,6 @@ import time
 from pathlib import Path
 
 COMMAND = "GSX_RAW_DATA=DIR python bench/zinc.py"
-REPLAY = """
-from gsx.stages.datasets import molecule_rows as read
-first = None
-def replay(name, blocks, workers):
-    global first
-    for number, block in enumerate(blocks):
-        first = first or read.read_block(block)
-        count = len(block["smiles_ptr"]) - 1
-        ends = {"node": first["node_ptr"][count], "edge": first["edge_ptr"][count]}
-        texts = read._arrays_text(first, "scaffold")[:count]
-        salted = [text + f".{number}" * (at % 2) for at, text in enumerate(texts)]
-        yield {
-            "node_ptr": first["node_ptr"][: count + 1],
-            "edge_ptr": first["edge_ptr"][: count + 1],
-            **{name: first[name][: ends[name[:4]]]
-               for name in ("node_feat", "edge_src", "edge_dst", "edge_attr")},
-            "rows": first["rows"][:count],
-            "refused": first["refused"][:0],
-            **read._text_arrays(salted, "scaffold"),
-            **read._text_arrays([], "reason"),
-        }
-read.spread = replay
-"""
 RESULT = Path(__file__).parent / "results" / "zinc.json"
 ROWS = (50_000, 249_455)
 PREPARE = """
@@ -55,17 +30,16 @@ print(own, workers, file=sys.stderr)
 
 
 def main() -> None:
-    replay = "--replay" in sys.argv
     archive = Path(os.environ["GSX_RAW_DATA"]) / "zinc250k" / "zinc.txt.tar.gz"
     with tarfile.open(archive) as files:
         (member,) = (each for each in files if each.isfile() and Path(each.name).name == "zinc.txt")
         texts = files.extractfile(member).read().decode().split()
     assert len(texts) == ROWS[-1]
     with tempfile.TemporaryDirectory() as folder:
-        measured = {rows: measure(Path(folder), texts[:rows], replay=replay) for rows in ROWS}
+        measured = {rows: measure(Path(folder), texts[:rows]) for rows in ROWS}
     small, large = (measured[rows]["peak_mib"] for rows in ROWS)
     result = {
-        "command": COMMAND + " --replay" * replay,
+        "command": COMMAND,
         "molecules": measured,
         "peak_ratio": round(large / small, 2),
         "table_ratio": round(ROWS[1] / ROWS[0], 2),
@@ -74,7 +48,7 @@ def main() -> None:
     print(json.dumps(result, indent=2))
 
 
-def measure(folder: Path, texts: list[str], *, replay: bool) -> dict[str, float]:
+def measure(folder: Path, texts: list[str]) -> dict[str, float]:
     """Prepare a table of these molecules, what is learned being the length of the text."""
     table = folder / f"zinc{len(texts)}.csv"
     table.write_text("smiles,length\n" + "".join(f"{text},{len(text)}\n" for text in texts))
@@ -83,7 +57,7 @@ def measure(folder: Path, texts: list[str], *, replay: bool) -> dict[str, float]
              "--json"]  # fmt: skip
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", (REPLAY if replay else "") + PREPARE, *words],
+        [sys.executable, "-c", PREPARE, *words],
         capture_output=True,
         text=True,
         check=True,

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from gsx.stages.datasets.family import Card
     from gsx.storage.store import Artifact
 
+LISTED = 10
+"""Things left out that are shown."""
+
 
 @click.command(short_help="List the datasets that can be prepared.")
 @raw_option
@@ -186,6 +189,10 @@ def show(
         click.echo(f"warning: {plain(warning)}")
     for dropped in manifest.dropped:
         click.echo(f"left out: {dropped.count:,} {plain(dropped.reason)}")
+        for example in dropped.examples[:LISTED]:
+            click.echo(f"  {plain(example)}")
+        if dropped.count > min(LISTED, len(dropped.examples)) and dropped.examples:
+            click.echo("  …  (`--json` lists them)")
 
 
 def _headline(found: Artifact) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,11 +56,20 @@ def plain_lines(text: str) -> str:
     return "\n".join(map(plain, text.split("\n")))
 
 
+def wrapped(text: str) -> str:
+    """Return ``text`` in lines that a terminal shows whole, the later ones indented."""
+    columns = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        text, max(columns, 40), subsequent_indent="  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
 def say(text: str) -> None:
     """Tell the user something that is not the result, above the progress bar if there is one."""
     for bar in _bars:
         bar.clear()
-    click.echo(plain(text), err=True)
+    click.echo(wrapped(plain(text)) if sys.stderr.isatty() else plain(text), err=True)
     for bar in _bars:
         bar.refresh()
 

@@ -66,6 +66,8 @@ class PartialError(GsxError):
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a sentence that guesses what ``word`` should have been, or lists what is known."""
     options = list(known)
+    if not options:
+        return "There is none."
     guess = difflib.get_close_matches(word, options, n=1)
     if guess:
         return f"Did you mean `{guess[0]}`?"

@@ -91,10 +91,15 @@ def run_step(
             built = lead(making, produce)
         else:
             return follow(step, identity, inputs, store)
+    manifest = built.artifact.manifest
+    step.stage.accept(step.config, manifest)
     if built.note:
         say(built.note)
-    for warning in built.artifact.manifest.warnings:
+    for warning in manifest.warnings:
         say(f"{step.name}: {warning}")
+    for dropped in manifest.dropped:
+        such = f", such as {dropped.examples[0]}" if dropped.examples else ""
+        say(f"{step.name}: left out: {dropped.count:,} {dropped.reason}{such}")
     return built
 
 

@@ -26,11 +26,13 @@ from gsx.stages.datasets import (
 )
 from gsx.stages.datasets.family import Card, Family, Order
 from gsx.stages.datasets.labels import MetricAsked, TaskAsked
+from gsx.stages.datasets.molecules import refuse_unreadable
 from gsx.stages.datasets.placing import RuleKind
 from gsx.stages.datasets.remote_files import remote_files
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
 from gsx.storage.draft import Draft
+from gsx.storage.manifest import Manifest
 from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable
@@ -213,6 +215,14 @@ def run(
     )
 
 
+def accept(config: PrepareConfig, manifest: Manifest) -> None:
+    """Refuse a corpus that was made without ``strict`` where that is asked for now."""
+    if config.strict is True and config.file is not UNSET:
+        left_out = sum(each.count for each in manifest.dropped)
+        count = sum(manifest.counts.values()) + left_out
+        refuse_unreadable(Path(config.file).name, manifest.dropped, count)
+
+
 STAGE = Stage(
     name="prepare",
     version=1,
@@ -224,5 +234,6 @@ STAGE = Stage(
     sources=("gsx.stages.prepare",),
     own_sources=lambda config: family_of(config.dataset).sources,
     raw_files=raw_files,
+    accept=accept,
     places=("raw", "file", "strict", "edges"),
 )

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from gsx.stages.shards import Workshop
 from gsx.storage.draft import Draft
+from gsx.storage.manifest import Manifest
 from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
 
@@ -54,6 +55,8 @@ class Stage:
     """Further such modules, where the config decides which."""
     raw_files: Callable[[Any], Mapping[str, Path]] = lambda _: {}
     """Raw files it reads, by name; their hashes are part of the key, their paths are not."""
+    accept: Callable[[Any, Manifest], None] = lambda _config, _manifest: None
+    """Refuse what was made before, where an option that is in no key does not take it."""
     places: tuple[str, ...] = ()
     """Options that say where something lies or runs on this machine: in no key, no manifest."""
     later: Mapping[str, Any] = field(default_factory=dict)

@@ -328,6 +328,23 @@ def test_a_table_of_molecules_is_prepared_as_the_command_line_says(tmp_path):
     assert "my mols.csv: 1 of 41 SMILES cannot be read:\n  row 40: `C(`" in refused.stderr
 
 
+def test_strict_refuses_a_corpus_that_was_made_without_it(tmp_path):
+    rows = "".join(f"{'C' * number},{number % 2}\n" for number in range(1, 41))
+    (tmp_path / "mine.csv").write_text("smiles,active\n" + rows + "C(,1\n" + "N(,0\n" * 11)
+    words = ("prepare", "--smiles", "mine.csv", "--target", "active")
+    made = gsx(*words, cwd=tmp_path)
+    assert made.returncode == 0
+    assert (
+        "prepare: left out: 12 rows of the raw file that RDKit cannot read, such as row 40: `C(`"
+    ) in made.stderr
+    shown = gsx("show", made.stdout.split()[1], cwd=tmp_path).stdout
+    assert "\n  row 40: `C(` is not SMILES\n  row 41: `N(` is not SMILES\n" in shown
+    assert shown.endswith("  …  (`--json` lists them)\n")
+    refused = gsx(*words, "--strict", cwd=tmp_path)
+    assert refused.returncode == 4
+    assert "mine.csv: 12 of 52 SMILES cannot be read:\n  row 40: `C(`" in refused.stderr
+
+
 def test_a_misspelt_dataset_gets_a_guess_from_generate(tmp_path):
     result = gsx("generate", "motif-sise", cwd=tmp_path)
     assert result.returncode == 2

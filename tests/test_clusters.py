@@ -42,10 +42,14 @@ def test_graphs_are_told_apart_by_size_and_by_what_nodes_are():
     words = (Feature(name="kind", words=("a", "b", "c")),)
     codes = np.array([[0], [0], [1], [2], [0], [0]], dtype=np.uint8)
     found = embed_graphs(graphs([2, 2, 2], codes), words)
-    assert found.shape == (3, 5)
-    np.testing.assert_allclose(found[0], found[2])
-    assert np.abs(found[0] - found[1]).max() > 0.5
-    plain = embed_graphs(graphs([1, 3, 2], np.ones((6, 40), dtype=np.float32)), ())
+    assert found.points.shape == (3, 5)
+    np.testing.assert_allclose(found.points[0], found.points[2])
+    assert np.abs(found.points[0] - found.points[1]).max() > 0.5
+    apart = found.told_apart(np.array([0, 1, 0]))
+    assert list(apart) == ["kind", "size", "density"]
+    assert [round(share, 6) for share in apart.values()] == [1, 0, 0]
+    assert 0 < found.told_apart(np.array([0, 1, 1]))["kind"] < 1
+    plain = embed_graphs(graphs([1, 3, 2], np.ones((6, 40), dtype=np.float32)), ()).points
     assert plain.shape == (3, 16)
     assert len(np.unique(np.round(plain, 6), axis=0)) == 3
 

@@ -217,7 +217,7 @@ def test_few_rows_leave_splits_empty_and_say_so(tmp_path):
          "hiv/HIV.csv has no column `HIV_active`; its header is `smiles,active`. It should be the "
          "HIV table of MoleculeNet (moleculenet.org, 41,127 rows), with the columns smiles and "
          "HIV_active."),
-        (HEADER + "C,CI,1\nC,CI\n", "hiv/HIV.csv, row 1: 2 fields; the header has 3."),
+        (HEADER + "C,CI,1\nC,CI\n", "hiv/HIV.csv, row 1 (line 3): 2 fields; the header has 3."),
         (HEADER + "C,CI,maybe\n",
          "hiv/HIV.csv, row 0: HIV_active is `maybe`; expected 0, 1 or nothing."),
         (HEADER + "C(,CI,1\n", "hiv/HIV.csv: not one of its 1 SMILES can be read"),
@@ -230,14 +230,18 @@ def test_a_file_that_is_not_the_table_is_refused(tmp_path, text, message):
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"plain", gzip.compress(b"smiles", mtime=0)[:-4], gzip.compress(b"\xff", mtime=0)],
+    ("data", "message"),
+    [
+        (b"plain", " cannot be read: Not a gzipped file"),
+        (gzip.compress(b"smiles", mtime=0)[:-4], " cannot be read: Compressed file ended"),
+        (gzip.compress(b"\xff", mtime=0), ", line 1: the byte 0xff is no UTF-8. Save it as UTF-8."),
+    ],
     ids=["not packed", "cut short", "not text"],
 )
-def test_a_damaged_file_is_refused(tmp_path, data):
+def test_a_damaged_file_is_refused(tmp_path, data, message):
     path = tmp_path / "HIV.csv.gz"
     path.write_bytes(data)
-    with pytest.raises(StageError, match=r"^hiv/HIV.csv.gz cannot be read: "):
+    with pytest.raises(StageError, match=f"^hiv/HIV.csv.gz{message}"):
         hiv.read_rows(path, "hiv/HIV.csv.gz")
 
 

@@ -149,6 +149,8 @@ def test_environments_may_be_inferred(tmp_path):
         f"{('c1ccccc1', 'CCCCCC')[n % 2]}{'C' * (3 + n % 5)},{n // 2 % 2}\n" for n in range(60)
     )
     source = source_of(table(tmp_path, text), rule="random", environments="infer")
+    (said,) = (each for each in source.warnings if "inferred" in each)
+    assert "groups that look alike in size, density and features of nodes; they differ" in said
     train = checked(source)["train"]
     groups = [set((train.graph["graph_id"][train.graph["env_id"] == env] % 2).tolist())
               for env in range(len(source.info.environments))]  # fmt: skip
@@ -193,11 +195,14 @@ def test_unreadable_smiles_are_listed_or_refused(tmp_path):
          "`smiles,active,toxic,logp,assay,part`. Did you mean `active`?"),
         (HEADER + ROWS, {"domain": "column:xyzzy"}, "mine.csv has no column `xyzzy`; its header is "
          "`smiles,active,toxic,logp,assay,part`."),
-        ("smiles,active\nC,1\nCC\n", {}, "mine.csv, row 1: 1 fields; the header has 2."),
-        ('smiles,active\n"C,1\n', {}, "mine.csv is no CSV: unexpected end of data"),
+        ("smiles,active\nC,1\nCC\n", {}, "mine.csv, row 1 (line 3): 1 fields; the header has 2."),
+        ('smiles,active\n\n"C\nC",1\n"C,1\nC,1\n', {}, "mine.csv is no CSV: unexpected end of "
+         'data, in the row that begins at line 5. See whether every quote (`"`) there is closed.'),
         ("smiles,active\nC,yes\n", {},
-         "mine.csv, row 0: active is `yes`; expected a number or nothing."),
-        ("smiles,active\nC,inf\n", {}, "mine.csv, row 0: active is infinite."),
+         "mine.csv, row 0: active is `yes`; expected a number or nothing. Write classes as whole "
+         "numbers."),
+        ("smiles,active\nC,inf\n", {}, "mine.csv, row 0: active is infinite; expected a "
+         "number or nothing."),
         ("smiles,active\nC,\nCC,nan\n", {}, "mine.csv: no row has a value of `active`."),
         ("smiles,active\nC,1\nCC,1\n", {},
          "mine.csv: every known value of `active` is 1; there is nothing to learn."),
@@ -233,10 +238,14 @@ def test_a_table_that_cannot_be_used_is_refused(tmp_path, text, options, message
 def test_a_table_that_is_not_text_is_refused(tmp_path):
     with pytest.raises(StageError) as error:
         source_of(table(tmp_path, b"smiles,active\n\xff,1\n"))
-    assert str(error.value) == (
-        "mine.csv cannot be read: 'utf-8' codec can't decode byte 0xff in position 14: invalid "
-        "start byte. Save it as UTF-8."
-    )
+    assert str(error.value) == "mine.csv, line 2: the byte 0xff is no UTF-8. Save it as UTF-8."
+
+
+def test_a_byte_that_is_no_text_is_found_far_into_a_table(tmp_path):
+    rows = b"C,1\n" * 50_000
+    with pytest.raises(StageError) as error:
+        source_of(table(tmp_path, b"smiles,active\n" + rows + b"J\xf6rg,1\n" + rows))
+    assert str(error.value) == "mine.csv, line 50002: the byte 0xf6 is no UTF-8. Save it as UTF-8."
 
 
 def test_tables_of_commas_that_claim_to_hold_tabs_are_refused(tmp_path):
@@ -276,7 +285,7 @@ def test_one_environment_is_fine_where_it_is_meant(tmp_path):
         ("smiles", {"ratios": (0.4, 0.2, 0.2)}, "ratios: 0.2 each for id_val and id_test; they "
          "come out of the 0.4 to train on, so expected less than half of that."),
         ("smiles", {"environments": "colour"},
-         "smiles: environments must be a whole number in 1..1000; got colour"),
+         "smiles: environments must be a whole number in 1..1000 or `infer`; got colour"),
         ("smiles", {"protocol": "mid"}, "smiles has no option `protocol`. Known: "),
         ("tu", {"domain": "scaffold"},
          "TU files have no columns: the domain is `size`, and no column splits."),

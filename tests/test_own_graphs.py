@@ -139,10 +139,30 @@ def test_one_graph_with_labelled_nodes_is_told_from_many(tmp_path):
     source = source_of(saved(tmp_path, one_graph()), "pyg", **by_domain, environments="infer")
     assert source.info.environments[0].name.startswith("group 0: ")
     with pytest.raises(StageError) as error:
-        source_of(saved(tmp_path, one_graph()), "pyg")
+        source_of(saved(tmp_path, one_graph()), "pyg", domain="size")
     assert str(error.value) == (
         "mine.pt: nodes are labelled; sort them by their degree (`--domain degree`) or a column."
     )
+
+
+def test_labelled_nodes_of_pyg_are_sorted_by_degree_where_nobody_says(tmp_path):
+    star = torch.tensor(
+        [[0] * 50 + [1] * 30 + [2] * 10, [*range(1, 51), *range(20, 50), *range(10)]]
+    )
+    data = one_graph(edge_attr=torch.ones(90, 2))
+    data.edge_index = star
+    source = source_of(saved(tmp_path, data), "pyg", environments=1)
+    assert source.info.domain == "degree"
+    assert "split by degree" in source.info.description
+    assert source_of(saved(tmp_path, [ring(n) for n in range(30)]), "pyg").info.domain == "size"
+
+
+def test_features_of_edges_between_labelled_nodes_are_not_dropped_in_silence(tmp_path):
+    said = "features of edges (`edge_attr`) are not read: where nodes are labelled, edges have none"
+    by_domain = {"domain": "column:domain_id", "rule": "random"}
+    with_features = one_graph(edge_attr=torch.ones(59, 2))
+    assert said in source_of(saved(tmp_path, with_features), "pyg", **by_domain).warnings
+    assert said not in source_of(saved(tmp_path, one_graph()), "pyg", **by_domain).warnings
 
 
 class Trap:

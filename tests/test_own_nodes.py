@@ -91,6 +91,8 @@ def test_environments_of_nodes_may_be_inferred(tmp_path):
     train = table.node["node_split"] == 0
     groups = {(n % 2, env) for n, env in enumerate(table.node["node_env_id"].tolist()) if train[n]}
     assert len(groups) == len(source.info.environments)
+    assert any("look alike in degree, features; they differ most in feat" in each
+               for each in source.warnings)  # fmt: skip
 
 
 def test_features_are_all_columns_left_and_more_columns_of_edges_are_told(tmp_path):
@@ -155,7 +157,7 @@ def test_tables_that_cannot_be_used_are_refused(tmp_path, nodes, edges, options,
         ({"domain": "size"}, "no domain `size`. Say `degree` or `column:NAME` for a column of the "
          "table."),
         ({"environments": "given"},
-         "nodes: environments must be a whole number in 1..1000; got given"),
+         "nodes: environments must be a whole number in 1..1000 or `infer`; got given"),
         ({"split_column": "part"}, "the rule `column` and `--split-column NAME`, the column that "
          "names the splits, go together; one was given without the other."),
     ],

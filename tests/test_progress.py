@@ -3,7 +3,9 @@
 import contextlib
 import fcntl
 import os
+import pty
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -98,3 +100,24 @@ def test_nothing_is_shown_where_nobody_looks(capfd):
     with progress_bar("generate", quiet=False) as progress:
         progress(1, 10, "note")
     assert capfd.readouterr().err == ""
+
+
+def test_a_warning_is_not_cut_in_the_middle_of_a_word_by_a_terminal():
+    warning = (
+        "prepare: cornell and texas hold the same 183 pages: features and labels are equal, and "
+        "only links differ. Held-out pages of one may be training pages of the other."
+    )
+    screen, stderr = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-c", f"from gsx.cli.output import say; say({warning!r})"],
+        stderr=stderr,
+        env={**os.environ, "COLUMNS": "80"},
+        check=True,
+    )
+    lines = os.read(screen, 4096).decode().splitlines()
+    os.close(stderr)
+    os.close(screen)
+    assert max(map(len, lines)) <= 80
+    assert len(lines) == 3
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert " ".join(line.strip() for line in lines) == warning

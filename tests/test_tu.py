@@ -115,10 +115,10 @@ def test_attributes_are_values_and_labels_beside_them_are_one_hot(tmp_path):
 
 
 def test_graphs_without_nodes_and_values_of_graphs_are_read(tmp_path):
-    files = {**FILES, "X_graph_labels.txt": "0\n1\n1\n", "X_graph_attributes.txt": "1.5\n2\n3\n"}
+    files = {**FILES, "X_graph_labels.txt": "0\n1\n1\n", "X_graph_attributes.txt": "1.5\nnan\n3\n"}
     found = read(tmp_path, files)
     assert found.table.num_nodes.tolist() == [3, 2, 0]
-    assert found.values.tolist() == [[1.5], [2.0], [3.0]]
+    np.testing.assert_array_equal(found.values, [[1.5], [np.nan], [3.0]])
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,8 @@ def test_graphs_without_nodes_and_values_of_graphs_are_read(tmp_path):
          "only: could not convert string '0.5' to int64 at row 1, column 1"),
         ({"X_node_labels.txt": "1\n"}, "X.zip: node_labels.txt has 1 lines; there are 5 nodes. "
          "The files do not belong together."),
+        ({"X_node_attributes.txt": "1\n2\nnan\n4\ninf\n"}, "X.zip: node_attributes.txt, line 3: a "
+         "value is not finite (2 such lines). Clean the data; gsx does not guess features."),
         ({"Y_A.txt": "1,2\n"}, "X.zip holds more than one dataset: `X`, `Y`. Keep one."),
     ],
 )  # fmt: skip

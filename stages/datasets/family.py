@@ -96,11 +96,12 @@ def size_of_files(name: str, num_graphs: int | None) -> None:
         raise UsageError(f"{name} has as many graphs as its raw files hold; leave out num_graphs.")
 
 
-def check_environments(name: str, environments: object) -> None:
+def check_environments(name: str, environments: object, words: tuple[str, ...] = ()) -> None:
     """Refuse a number of environments that is none."""
     if not isinstance(environments, int) or not 1 <= environments <= 1000:
         raise UsageError(
-            f"{name}: environments must be a whole number in 1..1000; got {environments}"
+            f"{name}: environments must be a whole number in 1..1000"
+            f"{''.join(f' or `{word}`' for word in words)}; got {environments}"
         )
 
 

@@ -37,6 +37,7 @@ _EXTRAS = (
     Column(name="scaffold", axis="graph", dtype="text", ragged=True,
            doc="SMILES of the Bemis-Murcko scaffold without chirality; empty without rings"),
 )  # fmt: skip
+UNREADABLE = "rows of the raw file that RDKit cannot read"
 SOURCES = (
     "gsx.stages.datasets.molecules",
     "gsx.stages.datasets.molecule_rows",
@@ -119,7 +120,7 @@ def open_molecules(asked: Asked, about: About, stream: np.random.Generator) -> S
         split_sizes=sizes,
         build=build,
         dropped=_dropped(read),
-        warnings=empty_split_warnings(sizes),
+        warnings=(*empty_split_warnings(sizes), *filter(None, [placed.note])),
         summary={"rdkit": RDKIT_VERSION, "rows": split_counts(placed.split)},
     )
 
@@ -155,14 +156,20 @@ def corpus_info(asked: Asked, about: About, placed: Placed) -> CorpusInfo:
 def _check(asked: Asked, read: MoleculeRows) -> None:
     if not len(read.rows):
         raise StageError(f"{asked.where}: not one of its {read.count} SMILES can be read")
-    if asked.strict and read.refused:
-        listed = list(read.refused.reasons.items())[:10]
-        shown = "".join(f"\n  row {row}: {why}" for row, why in listed)
-        more = "\n  …" if len(read.refused) > 10 else ""
-        raise StageError(
-            f"{asked.where}: {len(read.refused)} of {read.count} SMILES cannot be read:"
-            f"{shown}{more}\nLeave out --strict to go on without these rows."
-        )
+    if asked.strict:
+        refuse_unreadable(asked.where, _dropped(read), read.count)
+
+
+def refuse_unreadable(where: str, dropped: Iterable[Dropped], count: int) -> None:
+    """Refuse a table of ``count`` rows where some of them cannot be read."""
+    for lost in dropped:
+        if lost.reason == UNREADABLE:
+            shown = "".join(f"\n  {each}" for each in lost.examples[:10])
+            more = "\n  …" if lost.count > 10 else ""
+            raise StageError(
+                f"{where}: {lost.count} of {count} SMILES cannot be read:"
+                f"{shown}{more}\nLeave out --strict to go on without these rows."
+            )
 
 
 def _domains(asked: Asked, read: MoleculeRows, rows: Ints) -> Domains:
@@ -188,7 +195,7 @@ def _dropped(read: MoleculeRows) -> tuple[Dropped, ...]:
     examples = tuple(f"row {row}: {reason}" for row, reason in read.refused.reasons.items())
     return (
         Dropped(
-            reason="rows of the raw file that RDKit cannot read",
+            reason=UNREADABLE,
             count=len(read.refused),
             examples=examples,
         ),

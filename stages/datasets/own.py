@@ -52,7 +52,8 @@ def files(name: str, chosen: Mapping[str, Any]) -> dict[str, Path]:
     paths = [path, Path(chosen["edges"])] if name == "nodes" else [path]
     for each in paths:
         if not each.is_file():
-            raise UsageError(f"no file {each}. Name it: `gsx prepare {FLAG[name]}`.")
+            found = f"{each} is a folder, not a file" if each.is_dir() else f"no file {each}"
+            raise UsageError(f"{found}. Name it: `gsx prepare {FLAG[name]}`.")
     if len({plain_name(each.name) for each in paths}) < len(paths):
         raise UsageError(f"two files are called {path.name}; give them names of their own.")
     return {plain_name(each.name): each for each in paths}
@@ -67,7 +68,10 @@ def open_own(order: Order) -> Source:
     elif order.name == "tu":
         source = open_found(order, chosen, _read_tu(path, chosen))
     else:
-        source = open_found(order, chosen, _READERS[order.name](path, chosen))
+        found = _READERS[order.name](path, chosen)
+        if order.name == "pyg" and chosen["domain"] == "auto":
+            chosen["domain"] = "degree" if found.level == "node" else "size"
+        source = open_found(order, chosen, found)
     if len(source.info.environments) < 2 and chosen["environments"] != 1:
         raise StageError(
             f"{path.name}: all {source.info.level}s to train on are of one environment, "

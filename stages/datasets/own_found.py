@@ -52,6 +52,7 @@ def open_found(order: Order, chosen: Mapping[str, Any], found: Found) -> Source:
         placed = _with_given(placed, found)
     elif chosen["environments"] == "infer":
         placed = _with_inferred(placed, found, stream)
+    warnings += tuple(filter(None, [placed.note]))
     warnings += found.warnings + label_warnings(labels, split_counts(placed.split), found.level)
     if found.level == "node":
         return _nodes(found, labels, placed, domain, chosen, warnings)

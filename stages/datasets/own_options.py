@@ -33,7 +33,7 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
     "smiles": {"smiles_column": "smiles", "targets": (), "split_column": ""},
     "tu": {},
     "ogb": {"targets": (), "split_column": ""},
-    "pyg": {"targets": (), "split_column": ""},
+    "pyg": {"targets": (), "split_column": "", "domain": "auto"},
     "good": {
         "split_column": "covariate",
         "rule": "column",
@@ -61,7 +61,7 @@ FLAG = {
 _DOMAINS = {
     "smiles": ("size", "scaffold"),
     "ogb": ("size", "scaffold"),
-    "pyg": ("size", "scaffold", "degree"),
+    "pyg": ("auto", "size", "scaffold", "degree"),
     "good": ("auto", "size", "scaffold", "degree"),
     "nodes": ("degree",),
 }
@@ -80,7 +80,7 @@ def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     found["name"] = found["name"] or _stem(Path(found["file"]))
     found["ratios"] = _ratios(found["rule"], tuple(found["ratios"]))
     if found["environments"] not in _ENVIRONMENT_WORDS[name]:
-        check_environments(name, found["environments"])
+        check_environments(name, found["environments"], _ENVIRONMENT_WORDS[name])
     for several in ("targets", "feature_columns"):
         if several in found:
             found[several] = tuple(found[several])

@@ -16,7 +16,7 @@ from gsx.columns import ORIGINS, SPLITS, Environment
 from gsx.errors import StageError
 from gsx.provenance import source_provenance
 from gsx.ragged import Array, Ints
-from gsx.stages.kernels.clusters import cluster
+from gsx.stages.kernels.clusters import Looks, cluster
 from gsx.stages.kernels.splits import (
     ID_TEST,
     ID_VAL,
@@ -99,6 +99,8 @@ class Placed:
     domains: Domains
     names: tuple[str, ...] = ()
     """Names of the environments where they are no ranges of domains."""
+    note: str = ""
+    """How environments were found, where a user should know."""
 
 
 def domains_of(keys: Sequence[Key], word: str, *, numbered: bool = False) -> Domains:
@@ -173,16 +175,17 @@ def _split(
 def infer_environments(
     placed: Placed,
     sizes: Ints,
-    embed: Callable[[Ints], Array],
+    embed: Callable[[Ints], Looks],
     generator: np.random.Generator,
     word: str = "nodes",
 ) -> Placed:
     """Make environments of training items that look alike, those of small items first.
 
-    ``embed`` gives points ``[k, D]`` of items, ``sizes`` ``[n]`` are counted in ``word``.
+    ``embed`` tells what items look like, ``sizes`` ``[n]`` are counted in ``word``.
     """
     pool = np.flatnonzero(np.isin(placed.split, (TRAIN, ID_VAL, ID_TEST)))
-    group = cluster(embed(pool), generator)
+    looks = embed(pool)
+    group = cluster(looks.points, generator)
     sizes = sizes[pool]
     mean = np.bincount(group, weights=sizes) / np.bincount(group)
     group = np.argsort(np.argsort(mean, kind="stable"), kind="stable")[group]
@@ -192,7 +195,16 @@ def infer_environments(
         f"group {number}: {sizes[group == number].min()}..{sizes[group == number].max()} {word}"
         for number in range(len(mean))
     )
-    return replace(placed, env_id=env_id, names=names)
+    (most, share), *others = list(looks.told_apart(group).items())[:3]
+    more = "".join(f", {name} ({part:.0%})" for name, part in others)
+    known = list(looks.parts)
+    left = " and features of nodes" if len(known) > 2 else ""
+    note = (
+        f"environments were inferred: {len(mean)} groups that look alike in "
+        f"{', '.join(known[:2])}{left}; they differ most in {most} ({share:.0%} of its spread lies "
+        f"between them){more}"
+    )
+    return replace(placed, env_id=env_id, names=names, note=note)
 
 
 def given_environments(placed: Placed, env: Ints, where: str) -> Placed:

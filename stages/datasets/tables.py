@@ -111,10 +111,13 @@ class Table:
                 found.append(float(text))
             except ValueError:
                 raise StageError(
-                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or nothing."
+                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or nothing. "
+                    "Write classes as whole numbers."
                 ) from None
             if math.isinf(found[-1]):
-                raise StageError(f"{self.name}, row {row}: {name} is infinite.")
+                raise StageError(
+                    f"{self.name}, row {row}: {name} is infinite; expected a number or nothing."
+                )
         return np.array(found, dtype=np.float64)
 
     def _place(self, name: str, hint: str) -> int:
@@ -156,14 +159,24 @@ def read_bytes(path: Path, name: str) -> bytes:
             data = stream.read()
         data.decode("utf-8-sig")
     except _UNREADABLE as error:
-        raise StageError(_unreadable(name, error)) from error
+        raise StageError(_unreadable(path, name, error)) from error
     return data
 
 
-def _unreadable(name: str, error: Exception) -> str:
+def _unreadable(path: Path, name: str, error: Exception) -> str:
     """Say why a file cannot be read as text."""
-    advice = ". Save it as UTF-8." if isinstance(error, UnicodeDecodeError) else ""
-    return f"{name} cannot be read: {error}{advice}"
+    if not isinstance(error, UnicodeDecodeError):
+        return f"{name} cannot be read: {error}"
+    with _opened(path, name) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as found:
+                byte = line[found.start]
+                return (
+                    f"{name}, line {number}: the byte 0x{byte:02x} is no UTF-8. Save it as UTF-8."
+                )
+    return f"{name} is no UTF-8: {error.reason}. Save it as UTF-8."
 
 
 def _opened(path: Path, name: str) -> IO[bytes]:
@@ -218,40 +231,52 @@ def open_table(path: Path, name: str, what: str = "a table with a header") -> Ta
     """Check a table that may be too large for memory and leave it on disk."""
     checked = _checked(path, name, what)
     header, count = next(checked), sum(1 for _ in checked)
-    return Table(name, header, count, lambda: islice(_lines(path, name), 1, None))
+    return Table(name, header, count, lambda: _rows(path, name))
 
 
 def _checked(path: Path, name: str, what: str) -> Iterator[list[str]]:
     """Yield the header and at least one row as long."""
     rows = _lines(path, name)
-    header = next(rows, None)
-    if header is None:
+    first = next(rows, None)
+    if first is None:
         raise StageError(f"{name} is empty; it should be {what}.")
-    header = [cell.strip() for cell in header]
+    header = [cell.strip() for cell in first[1]]
     _check_header(header, name, _sign(name))
     yield header
     number = -1
-    for number, row in enumerate(rows):
+    for number, (line, row) in enumerate(rows):
         if len(row) != len(header):
             raise StageError(
-                f"{name}, row {number}: {len(row)} fields; the header has {len(header)}."
+                f"{name}, row {number} (line {line}): {len(row)} fields; the header has "
+                f"{len(header)}."
             )
         yield row
     if number < 0:
         raise StageError(f"{name} has a header and no rows.")
 
 
-def _lines(path: Path, name: str) -> Iterator[list[str]]:
-    """Yield the lines of a table that are not blank, as fields."""
+def _rows(path: Path, name: str) -> Iterator[list[str]]:
+    """Yield the rows below the header."""
+    return (row for _, row in islice(_lines(path, name), 1, None))
+
+
+def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table that are not blank: the line where each begins, and its fields."""
+    line = 1
     try:
         with io.TextIOWrapper(_opened(path, name), encoding="utf-8-sig", newline="") as text:
-            for row in csv.reader(text, delimiter=_sign(name), strict=True):
+            rows = csv.reader(text, delimiter=_sign(name), strict=True)
+            for row in rows:
                 if row:
-                    yield row
+                    yield line, row
+                line = rows.line_num + 1
     except csv.Error as error:
-        raise StageError(f"{name} is no CSV: {error}") from error
+        raise StageError(
+            f"{name} is no CSV: {error}, in the row that begins at line {line}. See whether every "
+            'quote (`"`) there is closed.'
+        ) from error
     except _UNREADABLE as error:
-        raise StageError(_unreadable(name, error)) from error
+        raise StageError(_unreadable(path, name, error)) from error
 
 
 def _sign(name: str) -> str:

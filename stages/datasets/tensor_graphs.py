@@ -31,6 +31,9 @@ MASKS = {
     "test_mask": OOD_TEST,
 }
 """Fields of nodes that say which split a node is in."""
+EDGES_BARE = (
+    "features of edges (`edge_attr`) are not read: where nodes are labelled, edges have none"
+)
 _STRUCTURE = ("x", "edge_index", "edge_attr", "num_nodes")
 
 
@@ -85,7 +88,12 @@ def found_of(fields: Fields, targets: Sequence[str], where: str) -> Found:
         columns=columns,
         given=_masked(fields, len(matrix), where) if nodes else None,
         env=None if env is None else np.array(env, dtype=np.int64),
-        warnings=(*guessed, *one_way_warning(completed), *_unread(unread)),
+        warnings=(
+            *guessed,
+            *one_way_warning(completed),
+            *_unread(unread),
+            *((EDGES_BARE,) if nodes and "edge_attr" in fields.values else ()),
+        ),
     )
 
 

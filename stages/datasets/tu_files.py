@@ -83,6 +83,12 @@ class _Files:
                 f"{self.name(part)} has {len(found):,} lines; there are {rows:,} {of}. "
                 "The files do not belong together."
             )
+        bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
+        if len(bad) and of != "graphs":  # targets may be missing
+            raise StageError(
+                f"{self.name(part)}, line {int(bad[0]) + 1}: a value is not finite ({len(bad):,} "
+                "such lines). Clean the data; gsx does not guess features."
+            )
         return found
 
 

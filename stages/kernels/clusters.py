@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from gsx.columns import Feature
@@ -17,25 +20,57 @@ _WIDTH = 16
 """Directions of largest spread that are kept."""
 
 
-def embed_graphs(table: GraphTable, words: tuple[Feature, ...]) -> Array:
-    """Return a few numbers per graph, ``[G, D]``: size, density, and what its nodes are.
+@dataclass(frozen=True, slots=True, eq=False)
+class Looks:
+    """What items look like."""
+
+    points: Array
+    """``[n, D]``"""
+    parts: Mapping[str, Array]
+    """What the points are made of, ``[n, k]`` around 0, by name."""
+
+    def told_apart(self, group: Ints) -> dict[str, float]:
+        """Return the share of the spread of each part that lies between groups, the most first."""
+        count = np.maximum(np.bincount(group), 1)[:, None]
+        found = {}
+        for name, values in self.parts.items():
+            total = np.zeros((len(count), values.shape[1]))
+            np.add.at(total, group, values)
+            spread = float((values**2).sum())
+            found[name] = float((total**2 / count).sum()) / spread if spread > 0 else 0.0
+        return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def embed_graphs(table: GraphTable, words: tuple[Feature, ...]) -> Looks:
+    """Return a few numbers per graph: size, density, and what its nodes are.
 
     Features that have ``words`` count by the share of the nodes that has each, others by their
     mean. Size, density and each feature with words have a spread of 1 as a whole, so that a rare
     word weighs little.
     """
     nodes = np.maximum(table.num_nodes, 1)
-    blocks = [np.log(nodes)[:, None], (table.num_edges / nodes)[:, None]]
-    blocks += [each / nodes[:, None] for each in _sums(table, words)]
-    return _reduced(blocks)
+    names = [each.name for each in words] or ["features"]
+    sums = zip(names, _sums(table, words), strict=False)  # there are none of sparse features
+    return _reduced(
+        {
+            "size": np.log(nodes)[:, None],
+            "density": (table.num_edges / nodes)[:, None],
+            **{name: each / nodes[:, None] for name, each in sums},
+        }
+    )
 
 
-def embed_nodes(features: Array, degree: Ints) -> Array:
-    """Return a few numbers per node, ``[N, D]``, of its features ``[N, F]`` and its degree.
+def embed_nodes(features: Array, degree: Ints) -> Looks:
+    """Return a few numbers per node, of its features ``[N, F]`` and its degree.
 
     The degree and the features as a whole have a spread of 1 each.
     """
-    return _reduced([np.log1p(degree)[:, None], np.asarray(features, dtype=np.float64)])
+    return _reduced(
+        {
+            "degree": np.log1p(degree)[:, None],
+            "features": np.asarray(features, dtype=np.float64),
+        }
+    )
 
 
 def cluster(points: Array, generator: np.random.Generator, most: int = MOST) -> Ints:
@@ -70,13 +105,14 @@ def _halves(points: Array) -> Ints:
     return upper.astype(np.int64)
 
 
-def _reduced(blocks: list[Array]) -> Array:
+def _reduced(blocks: Mapping[str, Array]) -> Looks:
     """Return scaled blocks side by side, along the directions in which they spread most."""
-    found = np.concatenate([_scaled(each) for each in blocks], axis=1)
+    parts = {name: _scaled(each) for name, each in blocks.items()}
+    found = np.concatenate(list(parts.values()), axis=1)
     if found.shape[1] > _WIDTH:
         _, directions = np.linalg.eigh(found.T @ found)
         found = found @ directions[:, -_WIDTH:]
-    return np.asarray(found)
+    return Looks(np.asarray(found), parts)
 
 
 def _scaled(block: Array) -> Array:
