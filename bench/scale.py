@@ -1,9 +1,9 @@
-"""Generation on workers: two beside one, the cost of scheduling, memory, a crowd of tiny tasks.
+"""Generation on workers: two beside one, scheduling, memory, tiny tasks, hashes, a long manifest.
 
-``python bench/scale.py ratio overhead memory tasks`` measures what is named, all of it by default,
-and writes bench/results/scale.json; parts that are not named stay as they were. The source corpus
-and the bridge model are made once in a store of its own (``--store``), and a corpus that was
-interrupted goes on, so a long measurement may be stopped and started again.
+``python bench/scale.py ratio overhead memory tasks hashes manifest`` measures what is named, all of
+it by default, and writes bench/results/scale.json; parts that are not named stay as they were. The
+source corpus and the bridge model are made once in a store of its own (``--store``), and a corpus
+that was interrupted goes on, so a long measurement may be stopped and started again.
 """
 
 import argparse
@@ -15,11 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 RESULT = Path(__file__).parent / "results" / "scale.json"
 SHARD = 25_000
-PARTS = ("ratio", "overhead", "memory", "tasks")
+FACTS = {"groups": [{"split": "train", "env_id": 3, "count": SHARD, "sizes": [1000] * 24}]}
+NEED_CORPUS = {"ratio", "overhead", "memory"}
+PARTS = ("ratio", "overhead", "memory", "tasks", "hashes", "manifest")
 
 
 def main():
@@ -31,9 +35,11 @@ def main():
     parser.add_argument("--shards", type=int, default=8, help="of `overhead`")
     parser.add_argument("--largest", type=int, default=1_000_000, help="graphs of `memory`")
     parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--hashes", type=int, default=100_000_000, help="of the most graphs")
+    parser.add_argument("--files", type=int, default=80_000, help="of `manifest`")
     given = parser.parse_args()
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    keys = prepared(given.store) if set(given.parts) - {"tasks"} else None
+    keys = prepared(given.store) if NEED_CORPUS & set(given.parts) else None
     for part in given.parts:
         result[part] = {
             "command": " ".join(["python", "bench/scale.py", *sys.argv[1:]]),
@@ -52,7 +58,9 @@ def measure(part, given, keys):
         return overhead(given.store, keys, given.shards)
     if part == "memory":
         return memory(given.store, keys, given.largest)
-    return tasks(given.tasks)
+    if part == "tasks":
+        return tasks(given.tasks)
+    return hashes(given.hashes) if part == "hashes" else manifest(given.files)
 
 
 def prepared(store):
@@ -196,6 +204,106 @@ def nothing(job, number, data, scratch):
     from gsx.pipeline.shards import Result
 
     return Result(number=number)
+
+
+def hashes(most):
+    """Count distinct hashes of shards, a tenth of them repeated: as gsx does, and all at once."""
+    found = {}
+    for do, number in ((at_once, most // 10), (in_runs, most // 10), (in_runs, most)):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            row = pool.submit(do, number).result()
+        assert row["distinct"] == number * 9 // 10
+        found[f"{do.__name__}_of_{number}"] = row
+    return {"shard_graphs": SHARD, **found}
+
+
+def in_runs(number):
+    from gsx.storage.distinct import count_distinct
+
+    with tempfile.TemporaryDirectory() as folder:
+        return counted(lambda: count_distinct(drawn(number), Path(folder)))
+
+
+def at_once(number):
+    import numpy as np
+
+    return counted(lambda: len(np.unique(np.concatenate(list(drawn(number))))))
+
+
+def drawn(number):
+    import numpy as np
+
+    stream = np.random.default_rng(0)
+    for _ in range(number // SHARD):
+        fresh = stream.integers(2**64, size=SHARD * 9 // 10, dtype=np.uint64)
+        yield np.concatenate([fresh, fresh[: SHARD - len(fresh)]])
+
+
+def counted(count):
+    began, before = time.process_time(), peak_mib()
+    return {
+        "distinct": count(),
+        "cpu_seconds": round(time.process_time() - began, 1),
+        "more_mib": round(peak_mib() - before),
+    }
+
+
+def peak_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def manifest(files):
+    """Sum up a draft of so many files as after the last shard, then read what was published."""
+    from gsx.storage.digest import sha256_bytes
+    from gsx.storage.draft import Unit
+    from gsx.storage.manifest import FileEntry
+    from gsx.storage.place import Place
+    from gsx.storage.publish import Identity, Outcome, build
+    from gsx.storage.store import Store
+    from gsx.storage.verify import quick_problems, read_manifest
+
+    seconds = {}
+
+    def timed(name, do):
+        began = time.process_time()
+        found = do()
+        seconds[name] = round(time.process_time() - began, 2)
+        return found
+
+    def record(draft):
+        for number in range(files // 2):
+            stem = f"train-{number:05}-of-{files // 2:05}"
+            for name, rows in (
+                (f"data/{stem}.parquet", SHARD),
+                (f"hashes/{stem}.safetensors", None),
+            ):
+                path = draft.content / name
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(name.encode())
+                entry = FileEntry(size=len(name), sha256=sha256_bytes(name.encode()), rows=rows)
+                facts = FACTS if rows else {}
+                draft.record(Unit(name=name, files={name: entry}, facts=facts))
+
+    def produce(draft):
+        timed("records", lambda: record(draft))
+        seconds["publish"] = time.process_time()
+        return Outcome(counts={"train": files // 2 * SHARD})
+
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where flushing costs nothing
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        identity = Identity(kind="corpus", stage="bench", stage_version=1, config={})
+        place = build(Store.at(folder), identity, produce).artifact.place
+        seconds["publish"] = round(time.process_time() - seconds["publish"], 2)
+        found = timed("read", lambda: read_manifest(Place.at(place.url)))
+        assert timed("sizes", lambda: quick_problems(place, found)) == []
+        size = (Path(place.root) / "manifest.json").stat().st_size
+    return {
+        "files": files,
+        "bytes": size,
+        "bytes_per_file": round(size / files, 1),
+        "cpu_seconds": seconds,
+        "peak_mib": round(peak_mib()),
+    }
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def doctor(*, store: str | None, as_json: bool) -> None:
     else:
         for name, checks in groups.items():
             click.echo(name)
-            shown = [(f"  {check.name}", check.state, check.found) for check in checks]
+            shown = [(f"  {c.name}", c.state, " ".join(c.found.splitlines())) for c in checks]
             click.echo("\n".join(table(shown, ("", "", "")).splitlines()[1:]))
     if not sound:
         raise click.exceptions.Exit(3)

@@ -55,10 +55,13 @@ class Workforce:
         @contextlib.contextmanager
         def hire(job: Job, draft: Draft, log: RunLog) -> Iterator[Crew]:
             with contextlib.ExitStack() as stack:
-                stack.enter_context(dask.config.set(SETTINGS))
+                scratch = draft.scratch
+                # The scheduler of local workers takes a folder too, and leaves it.
+                settings = {**SETTINGS, "temporary-directory": str(scratch)}
+                stack.enter_context(dask.config.set(settings))
                 stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
                 outgrown = stack.enter_context(_outgrown())
-                client = stack.enter_context(self._client(draft.root / "scratch"))
+                client = stack.enter_context(self._client(scratch))
                 say(f"dashboard of the workers: {client.dashboard_link}")
                 yield DaskCrew(client, job, log, outgrown, say)
 

@@ -135,6 +135,7 @@ STAGE = Stage(
         "gsx.stages.beside",
         "gsx.stages.kernels.graphons",
         "gsx.stages.kernels.rows",
+        "gsx.stages.kernels.turns",
         "gsx.stages.kernels.wl",
         "gsx.stages.splicing.columns",
     ),

@@ -1,11 +1,18 @@
-"""What new graphs must know of the corpus they will lie beside: free ids, and held-out graphs."""
+"""New graphs and the corpus they will lie beside: free ids, held-out graphs, what is repeated."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Iterator
 
-from gsx.stages.kernels.wl import Hashes, wl_hashes
+import numpy as np
+from safetensors.numpy import load
+
+from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
+from gsx.stages.shards import Read, hashes_path
 from gsx.storage.corpus import Corpus
+from gsx.storage.corpus_writer import Shard
+from gsx.storage.distinct import count_distinct
+from gsx.storage.draft import Draft
 
 
 def held_out_hashes(corpus: Corpus) -> Hashes:
@@ -23,3 +30,28 @@ def next_id(corpus: Corpus) -> int:
     """Return the id that follows the largest of a corpus."""
     parts = corpus.iter_tables(columns=["graph_id"])
     return 1 + max(int(part.dense("graph", "graph_id").max(initial=-1)) for part in parts)
+
+
+def repeated(
+    shards: Iterable[Shard], read: Read, draft: Draft, train: Hashes, held_out: Hashes
+) -> dict[str, int]:
+    """Count the distinct graphs of some shards, and those that equal one of the source.
+
+    One shard is read at a time, so memory does not grow with their number.
+    """
+    known = [np.unique(train), held_out]
+    among = [0, 0]
+
+    def parts() -> Iterator[Hashes]:
+        for shard in shards:
+            hashes: Hashes = load(read(hashes_path(shard)))["wl"]
+            for place, others in enumerate(known):
+                among[place] += int(are_among(hashes, others).sum())
+            yield hashes
+
+    distinct = count_distinct(parts(), draft.scratch)
+    return {
+        "distinct": distinct,
+        "same_as_training": among[0],
+        "overlap_with_held_out": among[1],
+    }

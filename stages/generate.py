@@ -184,6 +184,7 @@ FEATX_SOURCES = (
     "gsx.stages.kernels.featx",
     "gsx.stages.kernels.moving",
     "gsx.stages.kernels.rows",
+    "gsx.stages.kernels.turns",
 )
 """Modules whose code decides the result where features are moved."""
 

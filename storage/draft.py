@@ -55,6 +55,11 @@ class Draft:
         """The directory that is renamed into place."""
         return self.root / "content"
 
+    @property
+    def scratch(self) -> Path:
+        """The directory for what is not part of the artifact; cleared before every run."""
+        return self.root / "scratch"
+
     def prepare(self, source: str = "") -> bool:
         """Create the folders, clear what a crash left half-written and set earlier units aside.
 
@@ -66,7 +71,7 @@ class Draft:
         lost = other and bool(self._records("progress") + self._records("earlier"))
         if other:
             remove_tree(self.root)
-        remove_tree(self.root / "scratch")
+        remove_tree(self.scratch)
         for name in ("content", "progress", "earlier", "scratch"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
         write_atomically(mark, source.encode())
@@ -105,7 +110,7 @@ class Draft:
         if found is not None:
             return found
         # Two workers may write one unit at once, on machines that number processes alike.
-        scratch = self.root / "scratch" / f"{_short(name)}.{secrets.token_hex(8)}"
+        scratch = self.scratch / f"{_short(name)}.{secrets.token_hex(8)}"
         facts = write(scratch) or {}
         files = self._measure(scratch, name, rows)
         self._place(scratch, name)

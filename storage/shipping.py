@@ -7,6 +7,7 @@ none of it is visible.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,11 +70,10 @@ def shipped(names: Sequence[str], target: Place, records: Place, source: str) ->
 
 
 def forget_records(records: Place) -> None:
-    """Remove the records of an artifact that was published."""
-    with reachable(records):
+    """Remove the records of an artifact that was published; another publisher may do so too."""
+    with reachable(records), contextlib.suppress(FileNotFoundError):
         records.fs.invalidate_cache()
-        if records.fs.exists(records.root):
-            records.fs.rm(records.root, recursive=True)
+        records.fs.rm(records.root, recursive=True)
 
 
 def _record(names: Sequence[str]) -> str:

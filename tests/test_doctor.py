@@ -59,3 +59,6 @@ def test_a_store_that_will_not_do_is_told_and_the_code_says_so(odd_stores, s3, u
     assert said.code == 3
     assert json.loads(said.out)["ok"] is False
     assert found in said.out
+    text = gsx("doctor", "--store", url).out
+    assert found in text
+    assert "\\n" not in text

@@ -12,6 +12,7 @@ from gsx.stages.extrapolating.graphs import REDRAWS, Mover, drawn_labels
 from gsx.stages.extrapolating.plan import base_rows
 from gsx.stages.extrapolating.rules import MovingRules
 from gsx.stages.kernels.featx import Domains, Partners, infer_domains
+from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.table import GraphTable
 from tests.planted import planted_graphs
@@ -162,3 +163,18 @@ def test_every_graph_has_its_turn():
     rows = base_rows(np.array([3, 5, 9]), 8, 0)
     assert rows[:6].tolist() == [3, 5, 9, 3, 5, 9]
     assert len(set(rows[6:])) == 2
+
+
+@given(
+    size=st.integers(1, 7),
+    count=st.integers(1, 30),
+    start=st.integers(0, 30),
+    more=st.integers(0, 9),
+)
+def test_a_part_of_all_turns_is_that_part_of_the_whole(size, count, start, more):
+    items = 10 * np.arange(size)
+    turns = Turns.of(items, count, np.random.default_rng(0))
+    whole = np.concatenate([np.tile(items, count // size), turns.some])
+    assert len(turns) == len(whole) == count
+    assert (np.diff(turns.some) > 0).all()
+    assert turns[start : start + more].tolist() == whole[start : start + more].tolist()

@@ -141,6 +141,23 @@ def test_a_shipped_shard_is_found_again_by_the_same_code_only(memory, draft):  #
     forget_records(records)
 
 
+def test_two_publishers_may_forget_the_same_records_at_once(memory, draft, monkeypatch):  # noqa: F811
+    store = Place.at(memory)
+    target, records = store.child("corpus/z"), records_of(store, "2" * 64)
+    ship(draft, NAMES, target, records, {}, "code")
+    look = records.fs.expand_path
+
+    def late(*words, **options):
+        monkeypatch.undo()
+        forget_records(records)
+        return look(*words, **options)
+
+    monkeypatch.setattr(records.fs, "expand_path", late)
+    forget_records(records)
+    assert records.fs.expand_path == look
+    assert shipped(NAMES, target, records, "code") is None
+
+
 @pytest.mark.parametrize("damage", [b"fi", b"other", None])
 def test_a_shipped_shard_that_changed_is_made_again(memory, draft, damage):  # noqa: F811
     store = Place.at(memory)

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load, save_file
+from safetensors.numpy import save_file
 
 from gsx.columns import CorpusInfo
 from gsx.errors import StageError
-from gsx.ragged import Ints
 from gsx.seeds import rng
 from gsx.stages.augmenters.block import BLOCK_GRAPHS, Augmenter, make_block
 from gsx.stages.augmenters.changer import KEPT, Changer
 from gsx.stages.augmenters.g_mixup import Mixer
-from gsx.stages.beside import held_out_hashes, next_id
+from gsx.stages.beside import held_out_hashes, next_id, repeated
 from gsx.stages.kernels.atoms import molecular
+from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.stages.shards import Facts, Read, ShardPlan, hashes_path
 from gsx.storage.carry import carry_corpus
@@ -62,17 +62,16 @@ class Augmenting:
             sum(shard.split == "train" for shard in carried),
         )
 
-    def _items_of(self, count: int) -> Ints:
+    def _items_of(self, count: int) -> Turns:
         """Return what new graphs are made of, in turn; the last time some graphs at random."""
         if isinstance(self._augmenter, Mixer):
-            return np.arange(count) % len(self._augmenter.pairs)
+            pairs = np.arange(len(self._augmenter.pairs))
+            return Turns(pairs, count, pairs[: count % len(pairs)])
         there = np.flatnonzero(self._train.num_nodes > 0)
         if not len(there):
             raise StageError(f"the training graphs of {self._corpus.info.name} have no nodes.")
-        turns, rest = divmod(count, len(there))
         stream = rng(self._config.seed, "augment", self._config.method, "rows")
-        some = stream.permutation(len(there))[:rest]
-        return np.concatenate([np.tile(there, turns), there[np.sort(some)]])
+        return Turns.of(there, count, stream)
 
     @property
     def plans(self) -> list[ShardPlan]:
@@ -133,7 +132,7 @@ class Augmenting:
         config, carried = self._config, []
         if not config.augmented_only:
             carried = carry_corpus(draft, self._corpus, len(self._planned), config.formats)
-        quality = {"augment": self._sum_up(facts, read)}
+        quality = {"augment": self._sum_up(facts, draft, read)}
         outcome = finish_corpus(
             draft, self._augmenter.info, [*carried, *facts], {"quality": quality}
         )
@@ -142,7 +141,7 @@ class Augmenting:
             counts=outcome.counts, warnings=(*self._warnings(), *told), summary=outcome.summary
         )
 
-    def _sum_up(self, facts: Sequence[Facts], read: Read) -> dict[str, Any]:
+    def _sum_up(self, facts: Sequence[Facts], draft: Draft, read: Read) -> dict[str, Any]:
         """Return what new graphs are like beside the source; refuse when nothing was changed."""
         total: Counter[str] = Counter()
         for each in facts:
@@ -153,15 +152,12 @@ class Augmenting:
                 f"{self._corpus.info.name} came out as they were. Raise the rate, or use another "
                 "augmenter."
             )
-        found = [load(read(hashes_path(plan)))["wl"] for plan in self._planned]
-        hashes = np.concatenate(found)
-        known = np.isin(hashes, wl_hashes(self._train))
+        train = wl_hashes(self._train)
+        held_out = np.setdiff1d(self._held_out, train)
         quality = {
             "method": self._config.method,
             "graphs": total["graphs"],
-            "distinct": len(np.unique(hashes)),
-            "same_as_training": int(known.sum()),
-            "overlap_with_held_out": int((np.isin(hashes, self._held_out) & ~known).sum()),
+            **repeated(self._planned, read, draft, train, held_out),
             "refused": {"held-out graph": total["held_out"]} if total["held_out"] else {},
         }
         if isinstance(self._augmenter, Mixer):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load, save_file
+from safetensors.numpy import save_file
 
 from gsx.columns import ORIGINS, CorpusInfo
 from gsx.errors import StageError
@@ -25,8 +25,9 @@ from gsx.stages.extrapolating.plan import (
 )
 from gsx.stages.extrapolating.rules import require_movable, rules_of
 from gsx.stages.kernels.featx import Partners
+from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import Hashes
-from gsx.stages.shards import Facts, Read, hashes_path
+from gsx.stages.shards import Facts, hashes_path
 from gsx.storage.carry import read_draft_shard
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import write_shard
@@ -52,7 +53,7 @@ class Extrapolation:
     config: GenerateConfig
     train: GraphTable
     """Source graphs for training, with the columns that moved graphs keep."""
-    rows: Ints
+    rows: Turns
     """Row of every graph to move."""
     mover: Mover
     planned: list[MovedShard]
@@ -159,9 +160,7 @@ def write_moved(extrapolation: Extrapolation, plan: MovedShard, draft: Draft) ->
 def sum_up(
     extrapolation: Extrapolation,
     found: Sequence[Facts],
-    read: Read,
-    train_hashes: Hashes,
-    held_out: Hashes,
+    repeats: Mapping[str, int],
 ) -> dict[str, Any]:
     """Return what all moved graphs are like beside the source; refuse when nothing was moved."""
     total: Counter[str] = Counter()
@@ -175,17 +174,12 @@ def sum_up(
             f"{extrapolation.mover.info.name} came out as they were. Move all features with "
             "`--featx-features all`, or leave FeatX out."
         )
-    hashes = np.concatenate(
-        [load(read(hashes_path(plan.shard)))["wl"] for plan in extrapolation.planned]
-    )
     return {
         "graphs": total["graphs"],
         "of": dict(of),
         "moved_features": int(extrapolation.mover.rules.chosen.sum()),
         "unchanged": total["unchanged"],
-        "distinct": len(np.unique(hashes)),
-        "same_as_training": int(np.isin(hashes, train_hashes).sum()),
-        "overlap_with_held_out": int(np.isin(hashes, held_out).sum()),
+        **repeats,
         "refused": {"held-out graph": total["held_out"]} if total["held_out"] else {},
     }
 

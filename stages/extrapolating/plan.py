@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 
 from gsx.columns import CorpusInfo, Environment
 from gsx.ragged import Ints
 from gsx.seeds import rng
 from gsx.stages.extrapolating.rules import ORIGIN
+from gsx.stages.kernels.turns import Turns
 from gsx.storage.corpus_writer import Shard
 
 SOURCE = "source"
@@ -82,8 +82,6 @@ def plan_moved(
     return planned
 
 
-def base_rows(eligible: Ints, count: int, seed: int) -> Ints:
+def base_rows(eligible: Ints, count: int, seed: int) -> Turns:
     """Return the row of every graph to move: all of them in turn, the last time some at random."""
-    turns, rest = divmod(count, len(eligible))
-    some = rng(seed, "generate", ORIGIN, "rows").permutation(len(eligible))[:rest]
-    return np.concatenate([np.tile(eligible, turns), eligible[np.sort(some)]])
+    return Turns.of(eligible, count, rng(seed, "generate", ORIGIN, "rows"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gsx.stages.beside import held_out_hashes, next_id, repeated
 from gsx.stages.extrapolating import nodes
 from gsx.stages.extrapolating.build import plan_extrapolation, sum_up, write_moved
 from gsx.stages.extrapolating.plan import MovedShard, with_environment
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.stages.shards import Facts, Read, ShardPlan, Workshop, hashes_path
-from gsx.stages.splicing.inputs import held_out_hashes, next_id
 from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import finish_corpus
@@ -73,7 +73,9 @@ class Extrapolating:
         carried = []
         if not config.augmented_only:
             carried = carry_corpus(draft, self._corpus, len(moved.planned), config.formats)
-        quality = sum_up(moved, facts, read, wl_hashes(moved.train), self._held_out)
+        shards = [plan.shard for plan in moved.planned]
+        repeats = repeated(shards, read, draft, wl_hashes(moved.train), self._held_out)
+        quality = sum_up(moved, facts, repeats)
         outcome = finish_corpus(
             draft, self._info, [*carried, *facts], {"quality": {"featx": quality}}
         )

@@ -9,7 +9,6 @@ import numpy as np
 
 from gsx.ragged import Array
 from gsx.stages.kernels.subgraphs import is_connected
-from gsx.stages.kernels.wl import Hashes
 from gsx.table import GraphTable
 
 SUMS = (
@@ -52,9 +51,9 @@ def label_entropy(y: Array, task: str) -> Array:
 
 
 def option_quality(
-    parts: Sequence[Mapping[str, Any]], hashes: Hashes, train: Hashes, held_out: Hashes
+    parts: Sequence[Mapping[str, Any]], repeats: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Sum up the shards of one option."""
+    """Sum up the shards of one option; ``repeats`` says what they repeat."""
     total = {name: sum(part[name] for part in parts) for name in SUMS}
     graphs = total["graphs"]
     refused: dict[str, int] = {}
@@ -73,9 +72,7 @@ def option_quality(
         "bridges_per_joint": _ratio(total["bridges"], total["slots"] - graphs),
         "soft_labels": round(total["soft"] / graphs, 6),
         "label_entropy": round(total["entropy"] / graphs, 6),
-        "distinct": len(np.unique(hashes)),
-        "same_as_training": int(np.isin(hashes, train).sum()),
-        "overlap_with_held_out": int(np.isin(hashes, held_out).sum()),
+        **repeats,
         "refused": dict(sorted(refused.items())),
         "accepted_at_first": round(1 - total["first_refused"] / graphs, 6),
         **({"molecules": parts[0]["molecules"]} if "molecules" in parts[0] else {}),

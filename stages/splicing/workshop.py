@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from safetensors.numpy import load
-
+from gsx.stages.beside import repeated
 from gsx.stages.extrapolating.build import (
     Extrapolation,
     plan_extrapolation,
@@ -166,13 +164,15 @@ class Splicing:
         warnings: list[str] = []
         for option in self._config.enabled:
             rows = [n for n, plan in enumerate(self._planned) if plan.option == option]
-            hashes = [load(read(hashes_path(self._planned[row].shard)))["wl"] for row in rows]
-            parts = [spliced[row]["splice"] for row in rows]
-            summed = option_quality(parts, np.concatenate(hashes), train_hashes, self._held_out)
+            shards = [self._planned[row].shard for row in rows]
+            repeats = repeated(shards, read, draft, train_hashes, self._held_out)
+            summed = option_quality([spliced[row]["splice"] for row in rows], repeats)
             quality[f"option_{option}"] = summed
             warnings += warnings_of(option, summed, self._config)
         if self._moved is not None:
-            quality["featx"] = sum_up(self._moved, moved, read, train_hashes, self._held_out)
+            shards = [plan.shard for plan in self._moved.planned]
+            repeats = repeated(shards, read, draft, train_hashes, self._held_out)
+            quality["featx"] = sum_up(self._moved, moved, repeats)
         nodes = self._source.train.num_nodes
         quality["source"] = {
             "graphs": len(nodes),
