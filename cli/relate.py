@@ -30,8 +30,11 @@ def lineage(artifact: str, *, svg: Path | None, store: str | None, as_json: bool
     if svg is not None:
         from gsx.cli.lineage_svg import lineage_svg
         from gsx.storage.disk import explained, write_atomically
+        from gsx.storage.outside import refuse_unless_file
 
-        with explained(str(svg), lost="Nothing was drawn."):
+        refuse_unless_file(svg)
+        with explained(str(svg), lost="Nothing was drawn.", other="--svg FILE"):
+            svg.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(svg, lineage_svg(found).encode())
     if as_json:
         print_json({"lineage": [dataclasses.asdict(step) for step in found]})

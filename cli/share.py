@@ -163,11 +163,13 @@ def report(
     from gsx.storage.corpus import Corpus
     from gsx.storage.disk import explained, write_atomically
     from gsx.storage.lineage import children, manifests
+    from gsx.storage.outside import refuse_unless_file
     from gsx.storage.store import Store
 
     started = time.perf_counter()
     if model is not None and no_models:
         raise UsageError("--model names a classifier and --no-models leaves all out; give one.")
+    refuse_unless_file(out)
     place = Store.at(store)
     artifact = place.resolve(corpus, kind="corpus")
     lineage = manifests(place, artifact)
@@ -185,7 +187,7 @@ def report(
     )
     with progress_bar("report", quiet=as_json) as progress:
         text = write(sources, seed=seed, progress=progress)
-    with explained(str(out), lost="Nothing was written there."):
+    with explained(str(out), lost="Nothing was written there.", other="-o FILE"):
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, text.encode())
     seconds = round(time.perf_counter() - started, 3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gsx.errors import StageError
 from gsx.stages.reporting import gallery, models, page, reach, truth
 from gsx.stages.reporting.findings import Findings
-from gsx.stages.reporting.sample import choose, read_facts, read_sample, with_parents
+from gsx.stages.reporting.sample import read_facts, read_sample
 from gsx.stages.reporting.shift import shifts
 from gsx.stages.stage import Progress, silent
 from gsx.storage.corpus import Corpus
@@ -45,8 +45,8 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
     if not len(corpus):
         raise StageError(f"corpus {corpus.key[:12]} has no graphs; there is nothing to report.")
     facts = read_facts(corpus)
-    sample = read_sample(corpus, with_parents(facts, choose(facts, seed)), progress)
-    points, near = reach.surroundings(facts, sample)
+    sample = read_sample(corpus, facts, seed, progress)
+    points, near = reach.surroundings(sample)
     opinion, (asked, passed) = None, _teacher(sources, made="augmented" in facts.groups)
     if asked is not None:
         from gsx.stages.reporting.teacher import ask
@@ -59,8 +59,8 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
         sizes=reach.sizes(facts),
         points=points,
         near=near,
-        features=reach.features(corpus.info, facts, sample),
-        feature_means=reach.feature_means(corpus.info, facts, sample),
+        features=reach.features(corpus.info, sample),
+        feature_means=reach.feature_means(corpus.info, sample),
         scaffolds=reach.scaffolds(corpus, facts),
         checks=(
             *truth.checks(corpus.info, facts, sample, sources.lineage),

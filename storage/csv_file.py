@@ -14,7 +14,10 @@ import pyarrow.csv
 from gsx.ragged import Array
 
 Columns = Mapping[str, Array | Sequence[str]]
-"""Columns of equal length; a row of a wide one becomes one cell of numbers with commas."""
+"""Columns of equal length; a row of a wide one becomes one cell of numbers with commas.
+
+Read as Python such a cell is a tuple: a row of one number ends in a comma, and a float has a point.
+"""
 
 
 def write_csv(path: Path, parts: Iterable[Columns]) -> None:
@@ -38,6 +41,10 @@ def _cells(values: Array | Sequence[str]) -> Any:  # noqa: ANN401
         return pa.array(values, pa.string())
     if values.ndim == 2:
         flat = pc.cast(pa.array(np.ascontiguousarray(values).reshape(-1)), pa.string())
+        if values.dtype.kind == "f":
+            whole = pc.invert(pc.match_substring_regex(flat, "[.a-z]"))
+            flat = pc.if_else(whole, pc.binary_join_element_wise(flat, "0", "."), flat)
         starts = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
-        return pc.binary_join(pa.ListArray.from_arrays(pa.array(starts), flat), ",")
+        cells = pc.binary_join(pa.ListArray.from_arrays(pa.array(starts), flat), ",")
+        return pc.binary_join_element_wise(cells, "", ",") if values.shape[1] == 1 else cells
     return pa.array(values, from_pandas=True)

@@ -14,7 +14,15 @@ from gsx.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_UNFIT = {errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.ESTALE}
+_UNFIT = {
+    errno.EEXIST,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EIO,
+    errno.ESTALE,
+}
 
 
 def flush_file(path: Path) -> None:
@@ -66,8 +74,11 @@ def remove_tree(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(place: str, *, lost: str) -> Iterator[None]:
-    """Turn a full disk or a refused write into a StoreError that says what to do."""
+def explained(place: str, *, lost: str, other: str = "--store DIR") -> Iterator[None]:
+    """Turn a full disk or a refused write into a StoreError that says what to do.
+
+    ``other`` is the option that names another place.
+    """
     try:
         yield
     except OSError as error:
@@ -80,12 +91,12 @@ def explained(place: str, *, lost: str) -> Iterator[None]:
         if code in _DENIED:
             raise StoreError(
                 f"cannot write to {place}: {os.strerror(code)}. {lost}\n"
-                "Choose another place with `--store DIR`, or ask for write access."
+                f"Choose another place with `{other}`, or ask for write access."
             ) from error
         if code in _UNFIT:
             raise StoreError(
                 f"cannot write to {place}: {os.strerror(code)} ({error.filename}). {lost}\n"
-                "Choose another place with `--store DIR`."
+                f"Choose another place with `{other}`."
             ) from error
         raise
 

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from gsx.errors import StoreError
+from gsx.errors import ArtifactError, StoreError
 from gsx.storage.disk import flush_directory, remove_tree
+from gsx.storage.manifest import MANIFEST, MAX_MANIFEST_BYTES, decode_manifest
 
 
 def refuse_unless_free(target: Path) -> None:
@@ -22,6 +23,34 @@ def refuse_unless_free(target: Path) -> None:
     existing = next(path for path in (target, *target.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise StoreError(f"{existing} is not a directory. Name another.")
+    _refuse_inside_an_artifact(target)
+
+
+def refuse_unless_file(target: Path) -> None:
+    """Refuse to write a file where a directory is, or into an artifact, which it would damage."""
+    if target.is_dir():
+        raise StoreError(f"{target} is a directory; nothing was written. Name a file in it.")
+    _refuse_inside_an_artifact(target)
+
+
+def _refuse_inside_an_artifact(target: Path) -> None:
+    for folder in Path(os.path.realpath(target)).parents:
+        if _is_artifact(folder):
+            raise StoreError(
+                f"{target} lies inside the artifact {folder}, which holds what its manifest lists "
+                "and nothing else; nothing was written. Name a place outside of it."
+            )
+
+
+def _is_artifact(folder: Path) -> bool:
+    file = folder / MANIFEST
+    if not file.is_file() or file.stat().st_size > MAX_MANIFEST_BYTES:
+        return False
+    try:
+        decode_manifest(file.read_bytes(), str(file))
+    except (ArtifactError, OSError):
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from gsx.errors import ArtifactError, StoreError, UsageError
-from gsx.storage.disk import explained
+from gsx.storage.disk import explained, write_atomically
 from gsx.storage.manifest import MANIFEST, MAX_MANIFEST_BYTES, SIGNATURE
 from gsx.storage.place import Place
 
@@ -57,11 +57,26 @@ def make_keys(path: Path, passphrase: bytes | None) -> tuple[Path, Path]:
     number = secrets.token_bytes(8)
     with explained(str(path.parent), lost="No key was written."):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(f"number: {number.hex()}\n".encode() + data)
-        public.write_text(_public_text(number, key.public_key()), encoding="utf-8")
+        _write_new(secret, f"number: {number.hex()}\n".encode() + data, 0o600)
+        try:
+            _write_new(public, _public_text(number, key.public_key()).encode(), 0o644)
+        except OSError:
+            secret.unlink()  # half a pair is none
+            raise
     return secret, public
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that is not there yet, whole or not at all."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:
+        path.unlink()
+        raise
 
 
 def _public_text(number: bytes, key: Ed25519PublicKey) -> str:
@@ -123,7 +138,7 @@ def sign(place: Place, secret: Path, passphrase: bytes | None) -> str:
         f"trusted comment: {comment}\n{base64.b64encode(both).decode()}\n"
     )
     with explained(place.url, lost="Nothing was signed."):
-        (place.local / SIGNATURE).write_text(text, encoding="utf-8")
+        write_atomically(place.local / SIGNATURE, text.encode())
     return number[::-1].hex().upper()
 
 

@@ -109,3 +109,62 @@ def test_a_really_full_disk_is_told_and_left_empty(layout, sound, ram):  # noqa:
     assert said.code == 3, said.err
     assert f"no space left on {folder / 'out'}. Nothing was written there." in said.err
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("export", "{corpus}", "{corpus}/inner"),
+        ("export", "{corpus}", "{corpus}/data/inner", "--to", "csv"),
+        ("report", "{corpus}", "-o", "{corpus}/report.html"),
+        ("lineage", "{corpus}", "--svg", "{corpus}/lineage.svg"),
+    ],
+)
+def test_nothing_is_written_into_an_artifact(command, sound):
+    corpus = sound / "corpus"
+    before = sorted(corpus.rglob("*"))
+    words = [word.format(corpus=corpus) for word in command]
+    said = run(*words, "--store", sound / "store")
+    assert said.code == 3
+    assert f"lies inside the artifact {corpus}" in said.err
+    assert "Name a place outside of it." in said.err
+    assert sorted(corpus.rglob("*")) == before
+
+
+@pytest.mark.parametrize("option", [("report", "-o"), ("lineage", "--svg")])
+def test_a_file_is_not_written_over_a_directory(option, sound, tmp_path):
+    command, name = option
+    said = run(command, sound / "corpus", name, tmp_path, "--store", sound / "store")
+    assert said.code == 3
+    assert f"{tmp_path} is a directory; nothing was written. Name a file in it." in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_no_key_page_or_picture(sound, ram):  # noqa: F811
+    folder, remount = ram
+    remount("size=8k")
+    (folder / "fill").write_bytes(b"x" * 8192)
+    corpus, store = sound / "corpus", ("--store", sound / "store")
+    for words in (
+        ("keygen", folder / "me"),
+        ("report", corpus, "-o", folder / "r.html", *store),
+        ("lineage", corpus, "--svg", folder / "l.svg", *store),
+    ):
+        said = run(*words)
+        assert said.code == 3, said.err
+        assert f"no space left on {folder}" in said.err
+        assert [path.name for path in folder.iterdir()] == ["fill"]
+
+
+def test_signing_again_on_a_full_disk_keeps_the_signature_that_was_there(sound, ram):  # noqa: F811
+    folder, remount = ram
+    corpus = folder / "corpus"
+    shutil.copytree(sound / "corpus", corpus)
+    used = sum(-(-path.stat().st_size // 4096) * 4 for path in corpus.rglob("*") if path.is_file())
+    remount(f"size={used}k")
+    before = (corpus / "manifest.json.minisig").read_bytes()
+    said = run("sign", corpus, "--key", sound / "other.key")
+    assert said.code == 3
+    assert "Nothing was signed." in said.err
+    assert (corpus / "manifest.json.minisig").read_bytes() == before
+    assert run("verify", corpus, "--signature", sound / "me.pub").code == 0

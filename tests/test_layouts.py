@@ -18,6 +18,7 @@ from gsx.stages.export import export
 from gsx.stages.exporting.flat import with_labels
 from gsx.stages.exporting.good import place_of
 from gsx.storage.corpus import Corpus
+from gsx.storage.csv_file import write_csv
 from gsx.storage.store import Store
 from tests.artifacts import gsx as run
 from tests.made import run_recipe
@@ -230,13 +231,40 @@ def test_dgl_tables_hold_numbers_and_lists_of_numbers_alone(molecules, tmp_path)
     table = molecules.table()
     assert graphs["graph_id"].tolist() == table.graph["graph_id"].tolist()
     assert graphs.select_dtypes("number").shape == graphs.shape
-    feat = np.array([ast.literal_eval(cell) for cell in nodes["feat"]])
-    assert np.array_equal(feat, table.node["node_feat"])
+    assert np.array_equal(as_dgl_reads(tmp_path / "out/nodes.csv")["feat"], table.node["node_feat"])
+    assert len(nodes) == table.total_nodes
     assert edges["src_id"].tolist() == table.edge["edge_src"].tolist()
     assert nodes.groupby("graph_id")["node_id"].nunique().sum() == table.total_nodes
     masks = graphs[[name for name in graphs if name.endswith("_mask")]]
     assert (masks.sum(axis=1) == 1).all()
     assert (tmp_path / "out/meta.yaml").read_text().startswith("dataset_name: assay\n")
+
+
+def as_dgl_reads(file):
+    """Return the columns of a table as the default parser of DGL's `CSVDataset` makes arrays."""
+    found = {}
+    for name, values in pd.read_csv(file).items():
+        cells = values.to_numpy().squeeze()
+        text = isinstance(cells[0], str)
+        found[name] = np.array([ast.literal_eval(cell) for cell in cells]) if text else cells
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.ones((4, 1), dtype=np.float32), "f"),
+        (np.array([[0.0, 1.0], [1e-7, -2.0], [3e20, 0.5]], dtype=np.float32), "f"),
+        (np.arange(6, dtype=np.uint8).reshape(3, 2), "i"),
+        (np.arange(3, dtype=np.int64)[:, None], "i"),
+    ],
+)
+def test_features_come_to_dgl_with_their_shape_and_kind(values, kind, tmp_path):
+    """A single feature stays a matrix, and floats that are whole numbers stay floats."""
+    write_csv(tmp_path / "nodes.csv", [{"node_id": np.arange(len(values)), "feat": values}])
+    feat = as_dgl_reads(tmp_path / "nodes.csv")["feat"]
+    assert (feat.shape, feat.dtype.kind) == (values.shape, kind)
+    assert np.array_equal(feat.astype(values.dtype), values)
 
 
 def test_csv_has_a_column_per_feature(molecules, tmp_path):

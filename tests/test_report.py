@@ -14,7 +14,14 @@ from gsx.stages.kernels.embedding import embed, nearest, plane_of
 from gsx.stages.report import Sources, report
 from gsx.stages.reporting import truth
 from gsx.stages.reporting.charts import histogram, scatter
-from gsx.stages.reporting.sample import choose, read_facts, read_sample, rows_by_id, with_parents
+from gsx.stages.reporting.sample import (
+    draw,
+    read_facts,
+    read_sample,
+    rows_by_id,
+    spread,
+    with_parents,
+)
 from gsx.storage.corpus import Corpus
 from gsx.storage.lineage import manifests
 from gsx.storage.store import Store
@@ -73,8 +80,7 @@ def page(made, home):
 @pytest.fixture(scope="module")
 def read(corpus):
     facts = read_facts(corpus)
-    sample = read_sample(corpus, with_parents(facts, choose(facts, 0)), lambda *_: None)
-    return facts, sample
+    return facts, read_sample(corpus, facts, 0, lambda *_: None)
 
 
 def text_of(page):
@@ -98,13 +104,35 @@ def test_the_sample_holds_every_group_and_all_parents(read):
     assert np.isin(parents, sample.rows).all()
 
 
-def test_a_small_sample_takes_environments_origins_and_labels_in_turn(read):
+def test_what_is_measured_is_drawn_evenly_and_not_by_label(read):
+    """One label in a hundred stays one in a hundred, or scores and shifts would be of others."""
     facts, _ = read
-    rows = choose(facts, 0, each=18)
-    train = rows[np.isin(rows, facts.groups["train"])]
-    assert len(train) == 18
-    pairs = set(zip(facts.env[train].tolist(), facts.label[train].tolist(), strict=True))
-    assert len(pairs) == 9
+    rare = np.zeros(len(facts.label), dtype=np.int64)
+    rare[facts.groups["train"][::100]] = 1
+    drawn = draw(dataclasses.replace(facts, label=rare), 0, each=200)
+    assert {name: len(rows) for name, rows in drawn.items()} == {
+        name: min(len(rows), 200) for name, rows in facts.groups.items()
+    }
+    assert rare[drawn["train"]].sum() <= 4  # all of them, were labels taken in turn
+    assert all(np.isin(rows, facts.groups[name]).all() for name, rows in drawn.items())
+
+
+def test_parents_of_what_was_drawn_do_not_stand_for_their_group(read):
+    facts, sample = read
+    short = dataclasses.replace(sample, drawn=draw(facts, 0, each=20))
+    assert {name: len(rows) for name, rows in short.groups.items()} == dict.fromkeys(
+        facts.groups, 20
+    )
+
+
+def test_pictures_are_chosen_from_every_environment_origin_and_label(read):
+    facts, _ = read
+    rows = spread(facts, 0, each=2)
+    kinds = np.stack([facts.split, facts.env, facts.origin, facts.label], axis=1)
+    every = np.concatenate(list(facts.groups.values()))
+    found, counts = np.unique(kinds[rows], axis=0, return_counts=True)
+    assert found.tolist() == np.unique(kinds[every], axis=0).tolist()
+    assert counts.max() == 2
 
 
 def test_parents_of_parents_are_in_the_sample(read):
@@ -160,7 +188,7 @@ def test_one_foreign_edge_is_found(corpus, read):
     first = int(table.edge_ptr[row])
     dst = table.dense("edge", "edge_dst").copy()
     dst[first] = table.dense("edge", "edge_src")[first]  # a loop that no Motif graph has
-    changed = type(sample)(table.with_columns(edge={"edge_dst": dst}), sample.rows)
+    changed = dataclasses.replace(sample, table=table.with_columns(edge={"edge_dst": dst}))
     check = checks_of(corpus, facts, changed)["Edges come from parents"]
     assert check.verdict == "bad"
     assert "1 of them are not in its parent" in check.text
@@ -231,6 +259,8 @@ def test_molecules_are_drawn_with_pieces_and_bridges_in_colors_of_the_page(tmp_p
     assert "#000000" not in text
     assert "New scaffolds" in text
     assert "RDKit reads the SMILES of 20 of 20 spliced molecules" in text
+    assert "20 of them say the atoms, charges and bonds of the graph" in text
+    assert "says yes or no to active, scored by ROC-AUC" in text
 
 
 @needs_browser
@@ -334,6 +364,16 @@ def test_any_values_have_a_histogram(values):
     drawn = histogram({"train": np.array(values)}, "nodes")
     assert "nan" not in drawn
     assert drawn.startswith("<svg")
+
+
+def test_every_part_of_a_large_group_is_drawn_and_what_is_far_out_lies_on_the_edge():
+    near, far = np.zeros((2000, 2)), np.full((2000, 2), 1.0)
+    giant = np.array([[1e6, 1e6]])
+    drawn = scatter({"augmented": np.concatenate([near, far, giant])}, "plane")
+    places_ = re.findall(r"M([\d.]+) ([\d.]+)h0", drawn)
+    assert len(places_) == 500
+    assert len(set(places_)) == 3
+    assert ("554.0", "6.0") in places_
 
 
 def test_points_of_one_place_are_drawn():

@@ -13,7 +13,7 @@ from gsx.stages.learning.evaluate import evaluate
 from gsx.stages.reporting import teacher, truth
 from gsx.stages.reporting.models import BEFORE, ELSEWHERE, HERE, read_models
 from gsx.stages.reporting.quality import quality_section
-from gsx.stages.reporting.sample import choose, read_facts, read_sample, with_parents
+from gsx.stages.reporting.sample import read_facts, read_sample
 from gsx.storage.corpus import Corpus
 from tests.artifacts import gsx as run
 from tests.made import run_recipe, run_stage
@@ -55,7 +55,7 @@ def corpus(made):
 @pytest.fixture(scope="module")
 def read(corpus):
     facts = read_facts(corpus)
-    return facts, read_sample(corpus, with_parents(facts, choose(facts, 0)), lambda *_: None)
+    return facts, read_sample(corpus, facts, 0, lambda *_: None)
 
 
 def info(**changes):
@@ -196,4 +196,8 @@ def test_quality_of_pieces_is_told_per_environment(made):
     for cell in ("0 · small", "95.0%", "61.0%", "90.0%"):
         assert f">{cell}</td>" in html
     assert html.count(">-</td>") == 2
-    assert not [check for check in truth._extractor((manifest,)) if "carry" in check.title]
+    assert not [
+        check
+        for check in truth._extractor(Corpus(made["prepare"]).info, (manifest,))
+        if "carry" in check.title
+    ]

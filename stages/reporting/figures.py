@@ -81,8 +81,9 @@ def _size_words(found: Findings) -> str:
 
 _PLANE = (
     "Every point is a graph: which surroundings its nodes have (Weisfeiler-Lehman colors of two "
-    "steps, or means of features) and how large it is, flattened to two directions; points far out "
-    "are cut off. No network was trained for this."
+    "steps, or means of features) and how large it is, flattened to two directions. At most "
+    f"{charts.POINTS} of a group are drawn; points far out lie on the edge. No network was trained "
+    "for this."
 )
 
 

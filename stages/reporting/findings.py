@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gsx.ragged import Array
 from gsx.stages.reporting import gallery
+from gsx.stages.reporting.checks import Check
 from gsx.stages.reporting.models import Trained
 from gsx.stages.reporting.sample import Facts
 from gsx.stages.reporting.shift import Shift
-from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 

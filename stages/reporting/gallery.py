@@ -97,7 +97,8 @@ def cards(
 def _parents(facts: Facts, row: int) -> list[str]:
     parents = list(dict.fromkeys(facts.parents.take(np.array([row])).values.tolist()))
     more = " …" if len(parents) > 4 else ""
-    return [f"from graphs {', '.join(map(str, parents[:4]))}{more}"] if parents else []
+    noun = "graph" if len(parents) == 1 else "graphs"
+    return [f"from {noun} {', '.join(map(str, parents[:4]))}{more}"] if parents else []
 
 
 def _choose(facts: Facts, sample: Sample, seed: int) -> list[int]:
@@ -227,6 +228,8 @@ def legend(cards: Sequence[Card]) -> Mapping[str, str]:
         "truth": "ring: truly causal, where the dataset knows",
     }
     drawn = "".join(card.svg for card in cards)
+    if 'r-c"' not in drawn and "--m-c)" not in drawn:
+        words["r-n"] = "node"  # nobody looked for pieces
     return {
         name: text
         for name, text in words.items()

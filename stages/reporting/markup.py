@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 
+MOST_LETTERS = 30
+"""Letters of a cell up to which it stays on one line."""
+
 
 def tile(figure: str, text: str) -> str:
     """Return one large figure and what it is."""
@@ -23,7 +26,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str
     lines = "".join(
         "<tr>"
         + "".join(
-            f"<td{_side(right)}>{_cell(value)}</td>"
+            f"<td{_side(right) or _room(value)}>{_cell(value)}</td>"
             for value, right in zip(row, numeric, strict=True)
         )
         + "</tr>"
@@ -37,6 +40,10 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str
 
 def _side(right: bool) -> str:  # noqa: FBT001
     return ' class="num"' if right else ""
+
+
+def _room(value: object) -> str:
+    return ' class="wrap"' if isinstance(value, str) and len(value) > MOST_LETTERS else ""
 
 
 def _is_number(value: object) -> bool:

@@ -27,8 +27,9 @@ NAMED = 12
 """Classes or environments that a key names."""
 _PLANE = (
     "Every point is a node: its features and the mean of its neighbors' (many features along "
-    "random directions), and how many neighbors it has, flattened to two directions. Points "
-    "far out are cut off. No network was trained for this."
+    "random directions), and how many neighbors it has, flattened to two directions. At most "
+    f"{charts.POINTS} of a group are drawn; points far out lie on the edge. No network was trained "
+    "for this."
 )
 
 

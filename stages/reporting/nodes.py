@@ -17,9 +17,9 @@ from gsx.seeds import rng
 from gsx.stages.kernels.rows import COLUMNS, Features, features_of
 from gsx.stages.kernels.statistics import degrees
 from gsx.stages.kernels.subgraphs import global_edges
+from gsx.stages.reporting.checks import Check
 from gsx.stages.reporting.reach import laid_flat
 from gsx.stages.reporting.sample import GROUPS, SAMPLE
-from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 from gsx.table import GraphTable, concat

@@ -7,17 +7,20 @@ from html import escape
 from typing import Any
 
 from gsx import __version__
-from gsx.columns import SPLITS
+from gsx.columns import SPLITS, CorpusInfo
+from gsx.stages.reporting.checks import Check
 from gsx.stages.reporting.figures import gallery_section, reach_section
 from gsx.stages.reporting.findings import Findings, NodeFindings
 from gsx.stages.reporting.gallery import ORIGIN_WORDS
 from gsx.stages.reporting.learning import learning_section, opinion_section
 from gsx.stages.reporting.markup import document, paragraph, section, table, tile
 from gsx.stages.reporting.quality import quality_section
-from gsx.stages.reporting.truth import Check
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 
+MOST_LETTERS = 40
+"""Names of classes up to which the head of a column holds them."""
+_METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "mcc": "MCC", "rmse": "RMSE"}
 MOST_ROWS = 30
 """Splits and environments up to which a table of them stands open."""
 _MARKS = {"good": "✓", "bad": "✗", "note": "!"}
@@ -68,6 +71,9 @@ def _graph_tiles(found: Findings) -> Iterator[str]:
     if "augmented" in rows:
         more = rows["augmented"]["below"] + rows["augmented"]["above"]
         yield tile(f"{more:.0%}", "of synthetic graphs leave that range")
+    for row in found.scaffolds:
+        if row["group"] == "augmented":
+            yield tile(f"{row['unseen']:.0%}", "of them have a scaffold new to training")
     yield from checks_tile(found.checks)
 
 
@@ -76,7 +82,9 @@ def checks_tile(checks: Sequence[Check]) -> Iterator[str]:
     judged = [check for check in checks if check.verdict != "note"]
     if judged:
         passed = sum(check.verdict == "good" for check in judged)
-        yield tile(f"{passed} of {len(judged)}", "checks passed")
+        notes = len(checks) - len(judged)
+        words = f"checks passed, {notes} more to know" if notes else "checks passed"
+        yield tile(f"{passed} of {len(judged)}", words)
 
 
 def what_section(corpus: Corpus) -> str:
@@ -84,9 +92,8 @@ def what_section(corpus: Corpus) -> str:
     info, summary = corpus.info, corpus.artifact.manifest.summary
     items = "nodes" if corpus.nodes else "graphs"
     said = (
-        f"The task is {info.task} of {', '.join(info.outputs[:6])}"
-        f"{' …' if len(info.outputs) > 6 else ''}, scored by {info.metric}. What shifts between "
-        f"training and the OOD splits is the {info.domain}."
+        f"{_task(info)}, scored by {_METRICS[info.metric]}. What shifts between training and the "
+        f"OOD splits is the {info.domain}."
     )
     names = {environment.id: environment for environment in info.environments}
     groups = summary.get("node_groups") if corpus.nodes else summary.get("groups", ())
@@ -95,8 +102,13 @@ def what_section(corpus: Corpus) -> str:
     )
     rows = [_group_row(group, names, sized=not corpus.nodes) for group in ordered]
     sized = ["nodes per graph"] if not corpus.nodes else []
-    headers = ["split", "environment", "origin", items, *sized, "labels"]
-    hidden = "Environments of validation and test items are hidden on purpose."
+    headers = ["split", "environment", "origin", items, *sized, _label_header(info)]
+    plain = info.task == "classification" or (info.task == "binary" and len(info.outputs) == 1)
+    if not plain:
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
+    hidden = "Environments of OOD validation and test are hidden on purpose."
+    if plain and any(sum(g["labels"]) < g["count"] for g in ordered):
+        hidden += f" {items.capitalize()} without one plain label, such as soft ones, are in none."
     warned = "".join(paragraph(f"Warning: {text}") for text in corpus.artifact.manifest.warnings)
     dropped = "".join(
         paragraph(f"{each.count:,} left out: {each.reason}", "soft")
@@ -122,7 +134,24 @@ def _group_row(group: Mapping[str, Any], names: Mapping[int, Any], *, sized: boo
 
 
 def _origin(origin: str) -> str:
-    return origin if origin == "source" else ORIGIN_WORDS.get(origin, origin)
+    names = origin.split()
+    return origin if names == ["source"] else "; ".join(ORIGIN_WORDS.get(n, n) for n in names)
+
+
+def _task(info: CorpusInfo) -> str:
+    item = "node" if info.level == "node" else "graph"
+    named = ", ".join(info.outputs[:6]) + (" …" if len(info.outputs) > 6 else "")
+    if info.task == "classification":
+        return f"Every {item} is one of {len(info.outputs)} classes ({named})"
+    kind = "a value of" if info.task == "regression" else "yes or no to"
+    return f"Every {item} says {kind} {named}"
+
+
+def _label_header(info: CorpusInfo) -> str:
+    if info.task == "binary":
+        return "no / yes"
+    named = " / ".join(info.outputs)
+    return named if len(named) <= MOST_LETTERS else "labels, class by class"
 
 
 def made_section(lineage: Sequence[Manifest]) -> str:
@@ -138,15 +167,25 @@ def made_section(lineage: Sequence[Manifest]) -> str:
             f"<code>{escape(sha)}</code></p>"
             for name, sha in manifest.raw.items()
         )
-        count = sum(manifest.counts.values())
         steps.append(
             f"<li><b>{escape(manifest.stage)}</b> made the {escape(manifest.kind)} "
-            f"<code>{manifest.key[:12]}</code> ({count:,} items){raw}"
+            f"<code>{manifest.key[:12]}</code>{_amount(manifest)}{raw}"
             f'<details><summary>options</summary><div class="options">{options}</div></details>'
             "</li>"
         )
     said = "Each step names the content of what it read, so the same options give the same bytes."
     return paragraph(said) + f'<ol class="steps">{"".join(steps)}</ol>'
+
+
+def _amount(manifest: Manifest) -> str:
+    """Say how much was made, or from how much."""
+    if manifest.kind == "corpus":
+        count = sum(manifest.counts.values())
+        return f" ({count:,} {'graph' if count == 1 else 'graphs'})"
+    return "".join(
+        f" from {count:,} {name}" for name, count in manifest.counts.items()
+        if name in ("graphs", "nodes")
+    )  # fmt: skip
 
 
 def _in_order(lineage: Sequence[Manifest]) -> list[Manifest]:

@@ -10,6 +10,11 @@ from gsx.stages.reporting.markup import paragraph, table
 from gsx.storage.manifest import Manifest
 
 Quality = Mapping[str, Any]
+_OPTIONS = {
+    "option_1": "1: causal pieces alone",
+    "option_2": "2: causal pieces in other surroundings",
+    "option_3": "3: whole graphs joined",
+}
 
 
 def quality_section(lineage: Sequence[Manifest], names: Mapping[int, str]) -> str:
@@ -26,7 +31,7 @@ def quality_section(lineage: Sequence[Manifest], names: Mapping[int, str]) -> st
 def _options(_: Manifest, quality: Quality, __: Mapping[int, str]) -> Iterator[str]:
     rows = [
         (
-            name.removeprefix("option_"),
+            _OPTIONS.get(name, name),
             row["graphs"],
             row["distinct"],
             f"{row['min_nodes']} to {row['max_nodes']}",

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from gsx.columns import CorpusInfo
-from gsx.ragged import Array, Ints, Ragged, concat_ragged, rows_of, texts_of
+from gsx.ragged import Array, Ragged, concat_ragged, rows_of, texts_of
 from gsx.stages.kernels.embedding import embed, nearest, plane_of
 from gsx.stages.kernels.statistics import outside
 from gsx.stages.reporting.sample import Facts, Sample
 from gsx.stages.reporting.shift import Shift, shifts
 from gsx.storage.corpus import Corpus
-from gsx.table import GraphTable
 
 TRAIN_SCAFFOLDS, MOST_SCAFFOLDS = 6000, 600
 """Molecules of training, and of each other group, whose scaffold is worked out."""
@@ -42,12 +41,12 @@ def sizes(facts: Facts) -> list[dict[str, Any]]:
     return found
 
 
-def surroundings(facts: Facts, sample: Sample) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+def surroundings(sample: Sample) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     """Return places of sampled graphs in a plane, and how near each group is to what is trained on.
 
     No network is asked: graphs are the surroundings of their nodes.
     """
-    groups = {name: sample.at(rows) for name, rows in facts.groups.items()}
+    groups = sample.groups
     vectors = embed(sample.table.take(np.concatenate(list(groups.values()))))
     ends = np.cumsum([len(rows) for rows in groups.values()])
     return laid_flat(dict(zip(groups, np.split(vectors, ends[:-1]), strict=True)))
@@ -80,22 +79,22 @@ def laid_flat(
     return points, rows
 
 
-def features(info: CorpusInfo, facts: Facts, sample: Sample) -> list[Shift]:
+def features(info: CorpusInfo, sample: Sample) -> list[Shift]:
     """Return the features of nodes that shift most between groups of sampled graphs."""
     if not any(column.name == "node_feat" for column in info.columns):
         return []
-    tables = {name: _of(sample, rows) for name, rows in facts.groups.items()}
+    tables = {name: sample.table.take(rows) for name, rows in sample.groups.items()}
     return shifts({name: each.dense("node", "node_feat") for name, each in tables.items()}, info)
 
 
-def feature_means(info: CorpusInfo, facts: Facts, sample: Sample) -> Mapping[str, Array]:
+def feature_means(info: CorpusInfo, sample: Sample) -> Mapping[str, Array]:
     """Return the mean of all features of every sampled graph, where features are real numbers."""
     column = next((column for column in info.columns if column.name == "node_feat"), None)
     if column is None or not column.dtype.startswith("float"):
         return {}
     found = {}
-    for name, rows in facts.groups.items():
-        table = _of(sample, rows)
+    for name, rows in sample.groups.items():
+        table = sample.table.take(rows)
         mean = table.dense("node", "node_feat").mean(axis=1, dtype=np.float64)
         total = np.bincount(rows_of(table.node_ptr), mean, minlength=len(table))
         found[name] = total / np.maximum(table.num_nodes, 1)
@@ -131,7 +130,3 @@ def scaffolds(corpus: Corpus, facts: Facts) -> list[dict[str, Any]]:
         for name, each in found.items()
         if name != "train" and each
     ]
-
-
-def _of(sample: Sample, rows: Ints) -> GraphTable:
-    return sample.table.take(sample.at(rows))

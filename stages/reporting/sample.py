@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,8 @@ CHANGED = ("dropnode", "dropedge", "maskfeature")
 """Origins of graphs that are one graph with something left out."""
 SAMPLE = 1500
 """Graphs of every group that are looked at closely."""
+PICTURED = 12
+"""Graphs of every environment, origin and label that pictures are chosen from."""
 
 GROUPS = {
     "train": "training, source",
@@ -68,6 +71,13 @@ class Sample:
     table: GraphTable
     rows: Ints
     """``[S]`` rows of the corpus, rising."""
+    drawn: Mapping[str, Ints]
+    """Rows of the corpus that stand for every group: each of its graphs was as likely."""
+
+    @property
+    def groups(self) -> dict[str, Ints]:
+        """Where what was drawn stands in the sample, by group."""
+        return {name: self.at(rows) for name, rows in self.drawn.items()}
 
     def at(self, rows: Ints) -> Ints:
         """Return where rows of the corpus stand in the sample; those that do not are left out."""
@@ -100,20 +110,23 @@ def read_facts(corpus: Corpus) -> Facts:
     )
 
 
-def choose(facts: Facts, seed: int, each: int = SAMPLE) -> Ints:
-    """Return rows of every group, spread over its environments, origins and labels, rising."""
-    order = rng(seed, "report", "sample").permutation(len(facts.graph_id))
-    chosen = []
-    for rows in facts.groups.values():
-        mine = order[np.isin(order, rows)]
-        kind = np.stack([facts.env[mine], facts.origin[mine], facts.label[mine]], axis=1)
-        _, cell = np.unique(kind, axis=0, return_inverse=True)
-        by_cell = np.argsort(cell, kind="stable")
-        turn = np.empty(len(mine), dtype=np.int64)
-        starts = np.searchsorted(cell[by_cell], np.arange(cell.max() + 1))
-        turn[by_cell] = np.arange(len(mine)) - starts[cell[by_cell]]
-        chosen.append(mine[np.argsort(turn, kind="stable")[:each]])
-    return np.sort(np.concatenate(chosen))
+def draw(facts: Facts, seed: int, each: int = SAMPLE) -> dict[str, Ints]:
+    """Draw rows of every group, rising, each as likely as any other: shares stay those of all."""
+    return {
+        name: np.sort(rng(seed, "report", "sample", name).permutation(rows)[:each])
+        for name, rows in facts.groups.items()
+    }
+
+
+def spread(facts: Facts, seed: int, each: int = PICTURED) -> Ints:
+    """Return some rows of every environment, origin and label, however seldom, rising."""
+    order = rng(seed, "report", "spread").permutation(np.concatenate(list(facts.groups.values())))
+    kind = np.stack([facts.split, facts.env, facts.origin, facts.label], axis=1)[order]
+    _, cell = np.unique(kind, axis=0, return_inverse=True)
+    by_cell = np.argsort(cell, kind="stable")
+    starts = np.searchsorted(cell[by_cell], np.arange(cell.max() + 1))
+    turn = np.arange(len(order)) - starts[cell[by_cell]]
+    return np.sort(order[by_cell[turn < each]])
 
 
 def rows_by_id(facts: Facts, ids: Ints) -> Ints:
@@ -138,8 +151,10 @@ def with_parents(facts: Facts, rows: Ints) -> Ints:
         found = grown
 
 
-def read_sample(corpus: Corpus, rows: Ints, progress: Progress) -> Sample:
-    """Read the row groups that hold the given rows, and keep these."""
+def read_sample(corpus: Corpus, facts: Facts, seed: int, progress: Progress) -> Sample:
+    """Read graphs drawn of every group, some of every kind to show, and the parents of both."""
+    drawn = draw(facts, seed)
+    rows = with_parents(facts, np.concatenate([*drawn.values(), spread(facts, seed)]))
     known = {column.name for column in corpus.info.columns}
     kept = ("graph_id", "label", "node_feat", "edge_attr", "node_truth", "smiles",
             "provenance.parents", "provenance.node_slot", "provenance.node_number",
@@ -152,4 +167,4 @@ def read_sample(corpus: Corpus, rows: Ints, progress: Progress) -> Sample:
             tables.append(corpus.read_group((shard, group), names).take(inside - done))
         done += size
         progress(done, len(corpus))
-    return Sample(concat(tables), rows)
+    return Sample(concat(tables), rows, drawn)

@@ -13,6 +13,8 @@ from gsx.ragged import Array, Ints
 from gsx.stages.kernels.rows import Features
 
 SHOWN_FEATURES = 9
+SHIFTS = 0.05
+"""Total variation from which a feature is worth a picture."""
 FEW_KINDS = 64
 """Kinds of values up to which each has a bin of its own."""
 
@@ -104,6 +106,6 @@ def _bins(values: Array) -> Array:
 
 def plots(found: Sequence[Shift], most: int = 4) -> list[Shift]:
     """Return the features whose values are worth a picture: numbers that shift somewhere."""
-    return [each for each in found if not each.words and max(each.far.values(), default=0) > 0.01][
-        :most
-    ]
+    return [
+        each for each in found if not each.words and max(each.far.values(), default=0) > SHIFTS
+    ][:most]

@@ -120,9 +120,9 @@ def _teacher(corpus: Corpus, where: str, artifact: Artifact, *, made: bool) -> T
 
 
 def ask(teacher: Teacher, corpus: Corpus, facts: Facts, sample: Sample) -> Opinion:
-    """Ask about the sampled graphs of every group."""
+    """Ask about the graphs that were drawn of every group."""
     info = corpus.info
-    groups = {name: sample.at(rows) for name, rows in facts.groups.items()}
+    groups = sample.groups
     every = np.concatenate(list(groups.values()))
     seen, logits = _told(teacher.net, sample.table.take(every), info)
     owner = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups.values()])

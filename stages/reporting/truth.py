@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gsx.columns import ORIGINS, CorpusInfo
 from gsx.ragged import Ints, rows_of, texts_of
+from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.edges import global_edges
 from gsx.stages.kernels.splice import labels_by
 from gsx.stages.kernels.subgraphs import is_connected
+from gsx.stages.kernels.wl import wl_hashes
+from gsx.stages.reporting.checks import TOLERANCE, Check, Verdict
+from gsx.stages.reporting.moved import moved_checks
 from gsx.stages.reporting.sample import CHANGED, Facts, Sample, rows_by_id
 from gsx.storage.manifest import Manifest
 from gsx.table import GraphTable
@@ -22,23 +25,10 @@ if TYPE_CHECKING:
 
 SPLICED = ("g_inv", "g_inv_env", "g_whole")
 WHOLE = ORIGINS.index("g_whole")
-TOLERANCE = 1e-5
 NEAR_ENOUGH = 0.05
 """How much more seldom a classifier may tell the label of what was made than of what it knows."""
 WORTH_ASKING = 0.6
 """How often a classifier must be right where labels are known for its agreement to count."""
-Verdict = Literal["good", "bad", "note"]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was checked, and what came out."""
-
-    verdict: Verdict
-    title: str
-    figure: str
-    """The number a reader looks for first."""
-    text: str
 
 
 def checks(
@@ -56,8 +46,9 @@ def checks(
     if len(changed):
         yield _labels(facts, changed, lineage, "changed")
         yield _edges(facts, sample, sample.at(changed), "changed")
+    yield from moved_checks(facts, sample, lineage)
     yield from _leaks(lineage)
-    yield from _extractor(lineage)
+    yield from _extractor(info, lineage)
 
 
 def _labels(facts: Facts, rows: Ints, lineage: Sequence[Manifest], what: str) -> Check:
@@ -143,9 +134,20 @@ def _molecules(info: CorpusInfo, table: GraphTable) -> Iterator[Check]:
 
     again = read_molecules(texts_of(table.lists("graph", "smiles")))
     valid = len(table) - len(again.refused)
-    text = f"RDKit reads the SMILES of {valid:,} of {len(table):,} spliced molecules looked at."
+    text = f"RDKit reads the SMILES of {valid:,} of {len(table):,} spliced molecules looked at"
+    if molecular(info):
+        stored = wl_hashes(_atoms(info, table.take(again.rows)))
+        valid = int((stored == wl_hashes(_atoms(info, again.table))).sum())
+        text += f"; {valid:,} of them say the atoms, charges and bonds of the graph"
     verdict: Verdict = "good" if valid == len(table) else "bad"
-    yield Check(verdict, "Molecules are molecules", f"{valid / len(table):.1%}", text)
+    yield Check(verdict, "Molecules are molecules", f"{valid / len(table):.1%}", f"{text}.")
+
+
+def _atoms(info: CorpusInfo, table: GraphTable) -> GraphTable:
+    """Return molecules with what SMILES say of an atom, without what RDKit derives from it."""
+    named = [feature.name for feature in info.column("node_feat").features or ()]
+    kept = [named.index(name) for name in ("atomic_num", "formal_charge", "num_hs")]
+    return table.with_columns(node={"node_feat": table.dense("node", "node_feat")[:, kept]})
 
 
 def _leaks(lineage: Sequence[Manifest]) -> Iterator[Check]:
@@ -172,11 +174,12 @@ def _options(manifest: Manifest) -> list[dict[str, Any]]:
     return [
         row
         for name, row in quality.items()
-        if name.startswith("option_") or (name == "augment" and "distinct" in row)
+        if name.startswith("option_") or (name in ("augment", "featx") and "distinct" in row)
     ]
 
 
-def _extractor(lineage: Sequence[Manifest]) -> Iterator[Check]:
+def _extractor(info: CorpusInfo, lineage: Sequence[Manifest]) -> Iterator[Check]:
+    measure = "ROC-AUC" if info.task == "binary" else "share told right"
     for manifest in lineage:
         if manifest.kind != "extractor":
             continue
@@ -193,8 +196,8 @@ def _extractor(lineage: Sequence[Manifest]) -> Iterator[Check]:
         told = quality.get("label_told_held_out") or quality.get("label_told_on_id_val")
         if isinstance(told, dict) and None not in map(told.get, ("piece", "rest", "whole")):
             text = (
-                f"Held-out labels told from the causal piece alone; from the rest of the graph "
-                f"{told['rest']:.1%}, from all of it {told['whole']:.1%}."
+                f"Held-out labels told from the causal piece alone ({measure}); from the rest of "
+                f"the graph {told['rest']:.1%}, from all of it {told['whole']:.1%}."
             )
             enough = told["piece"] >= told["rest"]
             verdict = "good" if enough else "note"
