@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from gsx.errors import UsageError
+from gsx.stages.extrapolating import FEATX_DEFAULTS
 from gsx.stages.shards import Workshop
 from gsx.stages.stage import Stage
 from gsx.storage.corpus_writer import SHARD_GRAPHS, Format
@@ -204,11 +205,7 @@ STAGE = Stage(
         "chords": 0.0,
         "ports": "any",
         "featx": False,
-        "featx_features": "selected",
-        "featx_direction": "extrapolate",
-        "featx_shape": 2.0,
-        "featx_scale": 0.5,
-        "featx_rounds": 1,
+        **FEATX_DEFAULTS,
         "replicas": 4,
     },
     own_sources=lambda config: FEATX_SOURCES if config.featx else (),

@@ -1,5 +1,7 @@
 """Feature extrapolation: stable moments, domains that hold, partners that fit."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -152,6 +154,28 @@ def test_sparse_rows_move_as_dense_ones_do(features, seed):
     dense = extrapolate(features, partner, strength, mask, domains)
     sparse = extrapolate(csr_matrix(features), csr_matrix(partner), strength, mask, domains)
     assert np.allclose(sparse.toarray(), dense, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_bags_of_words_as_large_as_cora_stay_sparse():
+    """19,793 nodes of 8,710 words would take 690 MB as rows of numbers."""
+    nodes, words, each = 19_793, 8_710, 48
+    random = rng(0, "cora")
+    column = np.sort(random.integers(0, words, (nodes, each)), axis=1)
+    ptr = np.arange(nodes + 1) * each
+    own = csr_matrix((np.ones(column.size, np.float32), column.ravel(), ptr), (nodes, words))
+    own.sum_duplicates()
+    own.data[:] = 1
+    mask, domains = random.random(words) < 0.5, infer_domains(own)
+    tracemalloc.start()
+    found = extrapolate(own, own[random.permutation(nodes)], strengths(nodes, 0), mask, domains)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(found, csr_matrix)
+    assert peak < nodes * words * 4 / 3
+    assert set(np.unique(found.data)) == {1}
+    assert (found[:, ~mask] != own[:, ~mask]).nnz == 0
+    assert (found != own).nnz > nodes
 
 
 @given(rows(), st.integers(0, 99))

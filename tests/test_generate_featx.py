@@ -3,11 +3,13 @@
 import contextlib
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
-from gsx.columns import ORIGINS
+from gsx.columns import ORIGINS, Feature
 from gsx.errors import StageError, UsageError
+from gsx.seeds import rng
 from gsx.stages.generate import GenerateConfig, resolve
 from gsx.stages.kernels.featx import infer_domains
 from gsx.stages.kernels.wl import wl_hashes
@@ -218,6 +220,60 @@ def test_no_moved_graph_is_a_held_out_graph(tmp_path):
     assert not np.isin(wl_hashes(moved_graphs(artifact)), held_out).any()
     assert quality["overlap_with_held_out"] == 0
     assert quality["refused"]["held-out graph"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, ["6, those the mask calls non-causal", "away from a partner (extrapolation)",
+              "λ ~ Gamma(2, 0.5), 1 on average"]),
+        ({"featx_features": "all", "featx_direction": "interpolate", "featx_rounds": 3},
+         ["12, all that vary", "towards a partner (interpolation)",
+          "λ uniform between 0 and 1 of the way", "<td>partners of a sample</td><td>3</td>"]),
+        ({"featx_shape": 9.0, "featx_scale": 2.0}, ["λ ~ Gamma(9, 2), 18 on average"]),
+    ],
+)  # fmt: skip
+def test_the_report_tells_how_features_were_moved(made, tmp_path, options, told):
+    corpus = generate(made, **options)
+    page = tmp_path / "page.html"
+    command("report", corpus.key[:12], "--out", page, "--store", made["folder"])
+    shown = page.read_text()
+    assert "300 graphs (source 300)" in shown
+    assert "6 of 12 features of planted-graphs are called non-causal" in shown
+    assert not [words for words in told if words not in shown]
+
+
+def test_categories_stay_categories(tmp_path):
+    """Codes of words, as TU files have them: moved ones are whole numbers of the vocabulary."""
+    table, info = planted_graphs(300)
+    random = rng(0, "words")
+    env, label = (np.repeat(table.graph[name], 3) for name in ("env_id", "label"))
+    color = (env + random.integers(0, 2, len(env))) % 5
+    codes = np.column_stack([label * 2 + random.integers(0, 2, len(env)), color]).astype(np.uint8)
+    words = (
+        Feature(name="kind", words=tuple("abcdefg")),
+        Feature(name="color", words=tuple("pqrstu")),  # `u` is in no training graph
+    )
+    columns = tuple(
+        msgspec.structs.replace(column, dtype="uint8", width=2, features=words)
+        if column.name == "node_feat"
+        else column
+        for column in info.columns
+    )
+    info = msgspec.structs.replace(info, columns=columns, num_features=2)
+    corpus = write_planted(tmp_path, table.with_columns(node={"node_feat": codes}), info)
+    mask = run_stage(tmp_path, "mask", {"steps": 60}, {"prepare": corpus})
+    made = {"folder": tmp_path, "prepare": corpus, "mask": mask}
+    assert (
+        "called non-causal, because environments explain them and labels do not: color"
+        in (mask.manifest.summary["words"])
+    )
+    found = moved_graphs(generate(made, ratio=3.0)).node["node_feat"]
+    assert found.dtype == np.uint8
+    assert set(found[:, 1]) == set(range(6))
+    assert np.array_equal(found[:, 0], np.tile(codes[:, 0], 3))
+    everything = moved_graphs(generate(made, featx_features="all")).node["node_feat"]
+    assert everything.max(axis=0).tolist() == [6, 5]
 
 
 # Bad input

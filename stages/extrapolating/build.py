@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from gsx.columns import ORIGINS, CorpusInfo
 from gsx.errors import StageError
-from gsx.ragged import Ints
+from gsx.ragged import Array, Ints
 from gsx.stages.extrapolating import nodes
 from gsx.stages.extrapolating.graphs import Mover, summed
 from gsx.stages.extrapolating.plan import (
@@ -116,17 +116,19 @@ def build_moved(
 
     Spliced graphs are read from the shard of the draft that holds them.
     """
+    size = min(BLOCK_GRAPHS, extrapolation.config.shard_graphs)
     if plan.parent is None:
-        base = taken(extrapolation.train, extrapolation.rows[plan.start : plan.stop])
+        rows = extrapolation.rows[plan.start : plan.stop]
+        base, own = source_graphs(extrapolation.train, rows, size)
     else:
         stored = read_draft_shard(draft, plan.parent, extrapolation.config.formats)
-        base = stored.select([*stored.node, *stored.edge, *_KEPT])
-    blocks, size = [], min(BLOCK_GRAPHS, extrapolation.config.shard_graphs)
-    for start in range(0, len(base), size):
-        name = ("generate", "featx", plan.base, plan.start + start)
-        blocks.append(extrapolation.mover.block(base.slice(start, start + size), *name))
+        base, own = stored.select([*stored.node, *stored.edge, *_KEPT]), None
+    blocks, room = [], room_for(base, extrapolation.train)
+    for number, (part, place) in enumerate(in_blocks(base, own, size)):
+        name = ("generate", "featx", plan.base, plan.start + number * size)
+        blocks.append(extrapolation.mover.block(part, *name, room=room[place]))
     table = extrapolation.mover.table(
-        base, [block.drawn for block in blocks], [block.name for block in blocks]
+        base, [block.drawn for block in blocks], [block.name for block in blocks], room
     )
     ids = plan.first_id + np.arange(len(table), dtype=np.int64)
     env = np.full(len(table), extrapolation.env_id, dtype=np.int32)
@@ -192,6 +194,42 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         nodes.check_config(config, corpus.info)
     if "mask" in inputs:
         rules_of(config, inputs, corpus.info)
+
+
+def source_graphs(train: GraphTable, rows: Ints, size: int) -> tuple[GraphTable, Iterator[Array]]:
+    """Return some graphs without their features, and these block by block.
+
+    Features are replaced: those of a whole shard are never put side by side.
+    """
+    structure = replace(
+        train, node={name: values for name, values in train.node.items() if name != "node_feat"}
+    )
+    nodes = GraphTable(
+        node_ptr=train.node_ptr,
+        edge_ptr=np.zeros_like(train.edge_ptr),
+        node={"node_feat": train.node["node_feat"]},
+    )
+    starts = range(0, len(rows), size)
+    own = (taken(nodes, rows[at : at + size]).dense("node", "node_feat") for at in starts)
+    return taken(structure, rows), own
+
+
+def room_for(base: GraphTable, train: GraphTable) -> Array:
+    """Return an array for features of all nodes of ``base``, like those of the source."""
+    like = train.dense("node", "node_feat")
+    return np.empty((base.total_nodes, like.shape[1]), dtype=like.dtype)
+
+
+def in_blocks(
+    base: GraphTable, own: Iterator[Array] | None, size: int
+) -> Iterator[tuple[GraphTable, slice]]:
+    """Yield blocks of graphs with their features, and the nodes of each in ``base``."""
+    for start in range(0, len(base), size):
+        part = base.slice(start, start + size)
+        first = int(base.node_ptr[start])
+        if own is not None:
+            part = part.with_columns(node={"node_feat": next(own)})
+        yield part, slice(first, first + part.total_nodes)
 
 
 def taken(table: GraphTable, rows: Ints) -> GraphTable:

@@ -36,12 +36,15 @@ class Drawn:
     """``[G]`` ``graph_id`` of its partner."""
     same: Array
     """``[G]`` whether its features came back to what they were."""
+    in_place: bool = True
+    """Whether features lie where they were asked for."""
 
     def put(self, rows: Ints, origin: Ints, other: Drawn) -> Drawn:
         """Put what was drawn for other graphs in the places of some; this one is used up."""
         features = self.features
         counts, ptr = np.diff(features.ptr)[rows], other.features.ptr
-        if np.array_equal(counts, np.diff(ptr)):
+        fits = np.array_equal(counts, np.diff(ptr))
+        if fits:
             features.values[ranges(features.ptr[rows], counts)] = other.features.values
         else:
             order = np.arange(len(features))
@@ -49,7 +52,7 @@ class Drawn:
             features = concat_ragged([features, other.features]).take(order)
         self.origin[rows], self.strength[rows] = origin, other.strength
         self.partner[rows], self.same[rows] = other.partner, other.same
-        return replace(self, features=features)
+        return replace(self, features=features, in_place=self.in_place and fits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,13 +82,13 @@ class Mover:
     forbidden: Hashes
     """Sorted hashes of graphs that must not be made: those held out from training."""
 
-    def block(self, base: GraphTable, *name: str | int) -> MovedBlock:
+    def block(self, base: GraphTable, *name: str | int, room: Array | None = None) -> MovedBlock:
         """Move the graphs of ``base``; the same whoever does it, for the name draws everything.
 
         A graph that comes out as a held-out graph is moved anew; one that always does gives its
-        place to another.
+        place to another. ``room`` is where features go.
         """
-        drawn = self.draw(base, rng(self.rules.seed, *name, 0))
+        drawn = self.draw(base, rng(self.rules.seed, *name, 0), room)
         hashes = _hashes(base, drawn)
         todo, refused = np.flatnonzero(are_among(hashes, self.forbidden)), 0
         for attempt in range(1, REDRAWS):
@@ -108,16 +111,19 @@ class Mover:
             )
         return MovedBlock(drawn, "/".join(map(str, name)), hashes, refused)
 
-    def draw(self, base: GraphTable, stream: np.random.Generator) -> Drawn:
-        """Draw λ and a partner of every graph, and move its features."""
-        label = drawn_labels(base.dense("graph", "y"), self.info.task, stream)
+    def draw(
+        self, base: GraphTable, stream: np.random.Generator, room: Array | None = None
+    ) -> Drawn:
+        """Draw λ and a partner of every graph, and move its features, into ``room`` if given."""
+        label = _classes(base, self.info.task, stream)
         env = base.dense("graph", "env_id").astype(np.int64)
         own = base.dense("node", "node_feat")
-        features, strength, chosen = self._move(base, own, label, env, stream)
+        features = np.empty_like(own) if room is None else room
+        strength, chosen = self._move(base, own, label, env, stream, features)
         for _ in range(1, self.rules.rounds):
             # What was moved is in an environment of its own: any partner of its label will do.
             apart = np.full(len(base), len(self.info.environments), dtype=np.int64)
-            features, strength, chosen = self._move(base, features, label, apart, stream)
+            strength, chosen = self._move(base, features, label, apart, stream, features)
         return Drawn(
             origin=np.arange(len(base)),
             features=Ragged(base.node_ptr, features),
@@ -133,8 +139,9 @@ class Mover:
         label: Ints,
         env: Ints,
         stream: np.random.Generator,
-    ) -> tuple[Array, Array, Ints]:
-        """Return features of all nodes, λ of every graph and the row of its partner."""
+        room: Array,
+    ) -> tuple[Array, Ints]:
+        """Put features of all nodes into ``room``; return λ and the partner's row of each graph."""
         chosen = self.partners.draw(label, env, stream)
         if (chosen < 0).any():
             graph = int(np.argmin(chosen))
@@ -146,13 +153,20 @@ class Mover:
         node = self.node_ptr[chosen] + (stream.random(len(chosen)) * size).astype(np.int64)
         strength = self.rules.strengths(len(chosen), stream).astype(np.float32)
         partner = self.features.take(node, axis=0)
-        moved = self.rules.move(own, partner, strength.astype(np.float64), base.node_ptr)
-        return np.asarray(moved), strength, chosen
+        self.rules.move(own, partner, strength.astype(np.float64), base.node_ptr, room)
+        return strength, chosen
 
-    def table(self, base: GraphTable, drawn: Sequence[Drawn], names: Sequence[str]) -> GraphTable:
+    def table(
+        self,
+        base: GraphTable,
+        drawn: Sequence[Drawn],
+        names: Sequence[str],
+        room: Array | None = None,
+    ) -> GraphTable:
         """Return every column of graphs whose features were drawn but ``graph_id`` and ``env_id``.
 
-        Draws are for the graphs of ``base`` in their order, and share its structure.
+        Draws are for the graphs of ``base`` in their order, and share its structure. ``room`` is
+        where their features were put, one block after the other.
         """
         before = pointers([len(each.origin) for each in drawn])[:-1]
         origin = np.concatenate(
@@ -161,11 +175,15 @@ class Mover:
         if not np.array_equal(origin, np.arange(len(base))):
             base = base.take(origin)
         count, nodes = len(base), base.total_nodes
-        start = np.repeat(base.node_ptr[:-1].astype(np.int32), base.num_nodes)
+        number = np.arange(nodes, dtype=np.int32)
+        number -= np.repeat(base.node_ptr[:-1].astype(np.int32), base.num_nodes)
+        features = room
+        if features is None or not all(each.in_place for each in drawn):
+            features = np.concatenate([each.features.values for each in drawn])
         texts = [same_text(name, len(each.origin)) for name, each in zip(names, drawn, strict=True)]
         plain = base.select([*base.node, *base.edge, "y", "label"])
         table = plain.with_columns(
-            node={"node_feat": np.concatenate([each.features.values for each in drawn])},
+            node={"node_feat": features},
             graph={
                 "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
                 "domain_id": np.full(count, -1, dtype=np.int32),
@@ -174,9 +192,7 @@ class Mover:
                     np.arange(count + 1), base.dense("graph", "graph_id").astype(np.int64)
                 ),
                 "provenance.node_slot": Ragged(base.node_ptr, np.zeros(nodes, dtype=np.int16)),
-                "provenance.node_number": Ragged(
-                    base.node_ptr, np.arange(nodes, dtype=np.int32) - start
-                ),
+                "provenance.node_number": Ragged(base.node_ptr, number),
                 "provenance.bridges": Ragged(pointers(np.zeros(count)), np.zeros(0, np.int32)),
                 "provenance.lambda": np.concatenate([each.strength for each in drawn]),
                 "provenance.partner": np.concatenate([each.partner for each in drawn]),
@@ -184,6 +200,15 @@ class Mover:
             },
         )
         return fill(table, self.info)
+
+
+def _classes(base: GraphTable, task: str, stream: np.random.Generator) -> Ints:
+    """Return a class of every graph; where all are certain none depends on what is drawn."""
+    label = base.dense("graph", "label")
+    if (label < 0).any():
+        return drawn_labels(base.dense("graph", "y"), task, stream)
+    stream.random(len(label))  # as many as uncertain labels take
+    return label.astype(np.int64)
 
 
 def drawn_labels(y: Array, task: str, stream: np.random.Generator) -> Ints:

@@ -51,10 +51,15 @@ class MovingRules:
         return stream.gamma(self.shape, self.scale, count)
 
     def move(
-        self, own: Features, partner: Features, strength: Floats, ptr: Ints | None = None
+        self,
+        own: Features,
+        partner: Features,
+        strength: Floats,
+        ptr: Ints | None = None,
+        out: Array | None = None,
     ) -> Features:
         """Return rows ``own`` with chosen features moved; runs of them may share a partner."""
-        return extrapolate(own, partner, strength, self.chosen, self.domains, ptr)
+        return extrapolate(own, partner, strength, self.chosen, self.domains, ptr, out)
 
 
 def rules_of(

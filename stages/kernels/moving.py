@@ -16,7 +16,7 @@ from gsx.ragged import Array, Ints, rows_of
 from gsx.stages.kernels.featx import Domains, Floats
 from gsx.stages.kernels.rows import Features
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 15
 """Numbers in hand at once, few enough to stay in the cache of a processor."""
 _LEAST_ROWS = 64
 """Rows in hand at once, however many features there are."""
@@ -29,11 +29,13 @@ def extrapolate(
     mask: Array,
     domains: Domains,
     ptr: Ints | None = None,
+    out: Array | None = None,
 ) -> Features:
     """Return rows ``own`` ``[n, F]`` moved away from ``partner`` in the features of ``mask``.
 
     ``strength`` is λ of every partner; between -1 and 0 it moves towards it instead. Rows
-    ``ptr[i]:ptr[i + 1]`` have partner ``i``; without pointers every row has one of its own.
+    ``ptr[i]:ptr[i + 1]`` have partner ``i``; without pointers every row has one of its own. Dense
+    rows are put into ``out`` where it is given, which may be ``own``.
     """
     ptr = np.arange(partner.shape[0] + 1) if ptr is None else ptr
     _check(own, partner, strength, mask, domains, ptr)
@@ -41,26 +43,37 @@ def extrapolate(
     if isinstance(own, csr_matrix):
         of = rows_of(ptr)
         return _extrapolate_sparse(own, csr_matrix(partner)[of], strength[of], mask, domains)
-    return _extrapolate_dense(own, np.asarray(partner), strength, mask, domains, ptr)
+    found = np.empty_like(own) if out is None else out
+    _extrapolate_dense(own, np.asarray(partner), strength, mask, domains, ptr, found)
+    return found
 
 
 def _extrapolate_dense(
-    own: Array, partner: Array, strength: Floats, mask: Array, domains: Domains, ptr: Ints
-) -> Array:
-    found: Array = np.empty_like(own) if mask.all() else own.copy()
+    own: Array,
+    partner: Array,
+    strength: Floats,
+    mask: Array,
+    domains: Domains,
+    ptr: Ints,
+    found: Array,
+) -> None:
+    if not mask.all() and found is not own:
+        found[...] = own
+    counts_of = np.diff(ptr)
     for columns, wrapped in _by_kind(mask, domains):
         ends = [values[columns, None] for values in (domains.low, domains.high, domains.step)]
         # Feature by feature: NumPy is slow where the last axis, that of a few features, is short.
         theirs = partner.T[columns].astype(np.float64, order="C")
+        every = len(columns) == own.shape[1]
         for first, last in _pieces(ptr, max(_AT_ONCE // len(columns), _LEAST_ROWS)):
-            rows, counts = slice(ptr[first], ptr[last]), np.diff(ptr[first : last + 1])
-            values = own[rows].T[columns].astype(np.float64)
+            rows, counts = slice(ptr[first], ptr[last]), counts_of[first:last]
+            part = own[rows].T if every else own[rows].T[columns]
+            values = part.astype(np.float64, order="C")
             moved = np.repeat(theirs[:, first:last], counts, axis=1)
             np.subtract(values, moved, out=moved)
             moved *= np.repeat(strength[first:last], counts)
             moved += values
             found[rows].T[columns] = wrapped(moved, *ends)
-    return found
 
 
 def _by_kind(mask: Array, domains: Domains) -> Iterator[tuple[Ints, Callable[..., Floats]]]:
@@ -123,8 +136,8 @@ def wrap(values: Array, low: Array, high: Array, step: Array) -> Floats:
 
 def _in_unit(values: Floats, *_: Floats) -> Floats:
     """Take values around from 0 to 1, in place; what is exactly 1 stays."""
-    whole = np.floor(values)
-    whole += -(values == 1).view(np.int8)
+    whole, one = np.floor(values), (values == 1).view(np.int8)
+    whole += np.negative(one, out=one)
     values -= whole
     return values
 

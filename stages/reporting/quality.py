@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from gsx.stages.extrapolating import FEATX_DEFAULTS
 from gsx.stages.reporting.markup import paragraph, table
 from gsx.storage.manifest import Manifest
 
@@ -28,7 +29,7 @@ def quality_section(lineage: Sequence[Manifest], names: Mapping[int, str]) -> st
     return "".join(parts)
 
 
-def _options(_: Manifest, quality: Quality, __: Mapping[int, str]) -> Iterator[str]:
+def _options(manifest: Manifest, quality: Quality, _: Mapping[int, str]) -> Iterator[str]:
     rows = [
         (
             _OPTIONS.get(name, name),
@@ -48,19 +49,32 @@ def _options(_: Manifest, quality: Quality, __: Mapping[int, str]) -> Iterator[s
         yield _titled("What each option made", table(headers, rows, "Options"))
     featx = quality.get("featx")
     if isinstance(featx, dict):
-        yield _titled("What became of moved features", paragraph(_moved(featx)))
+        shown = table(("of moved features", "value"), _moved(manifest, featx), "FeatX")
+        yield _titled("How features were moved", shown)
 
 
-def _moved(featx: Quality) -> str:
-    if "replicas" in featx:
-        what = f"{featx['moved_nodes']:,} nodes in {featx['replicas']:,} replicas"
+def _moved(manifest: Manifest, featx: Quality) -> Iterator[tuple[str, str]]:
+    """Say what was asked for, then what became of it."""
+    config: Quality = {**FEATX_DEFAULTS, **manifest.config}
+    some = config["featx_features"] == "selected"
+    which = "those the mask calls non-causal" if some else "all that vary"
+    yield "which", f"{featx['moved_features']:,}, {which}"
+    if config["featx_direction"] == "interpolate":
+        yield "direction", "towards a partner (interpolation)"
+        yield "how far", "λ uniform between 0 and 1 of the way"
     else:
-        what = f"nodes of {featx['graphs']:,} graphs"
-    words = f"{featx['moved_features']:,} features of {what} were moved; "
-    words += f"{featx['unchanged']:,} items came out as they were"
+        shape, scale = config["featx_shape"], config["featx_scale"]
+        yield "direction", "away from a partner (extrapolation)"
+        yield "how far", f"λ ~ Gamma({shape:g}, {scale:g}), {shape * scale:g} on average"
+    yield "partners of a sample", f"{config['featx_rounds']:,}"
+    if "replicas" in featx:
+        yield "samples", f"{featx['moved_nodes']:,} nodes in {featx['replicas']:,} replicas"
+    else:
+        of = ", ".join(f"{origin} {count:,}" for origin, count in featx["of"].items())
+        yield "samples", f"{featx['graphs']:,} graphs ({of})"
+    yield "came out as they were", f"{featx['unchanged']:,}"
     if "same_as_training" in featx:
-        words += f", {featx['same_as_training']:,} like some training graph"
-    return words + "."
+        yield "came out as a training graph", f"{featx['same_as_training']:,}"
 
 
 def _extractor(_: Manifest, quality: Quality, names: Mapping[int, str]) -> Iterator[str]:
