@@ -12,7 +12,7 @@ from gsx.drawing import hop_distances, places
 from gsx.ragged import Ragged
 from gsx.stages.kernels.embedding import embed, nearest, plane_of
 from gsx.stages.report import Sources, report
-from gsx.stages.reporting import truth
+from gsx.stages.reporting import gallery, truth
 from gsx.stages.reporting.charts import histogram, scatter
 from gsx.stages.reporting.sample import (
     draw,
@@ -133,6 +133,14 @@ def test_pictures_are_chosen_from_every_environment_origin_and_label(read):
     found, counts = np.unique(kinds[rows], axis=0, return_counts=True)
     assert found.tolist() == np.unique(kinds[every], axis=0).tolist()
     assert counts.max() == 2
+
+
+def test_many_environments_do_not_make_a_page_of_many_megabytes(read):
+    facts, sample = read
+    apart = dataclasses.replace(facts, env=np.arange(len(facts.env)))
+    chosen = gallery._choose(apart, sample, 0)
+    assert np.isin(chosen, facts.groups["train"]).sum() == gallery.MOST
+    assert len(chosen) <= len(facts.groups) * gallery.MOST
 
 
 def test_parents_of_parents_are_in_the_sample(read):

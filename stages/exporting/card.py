@@ -9,6 +9,7 @@ from typing import Any
 from gsx.columns import SPLITS
 from gsx.stages.exporting.given import Given
 from gsx.stages.exporting.words import about, licence_id, limits, made_by
+from gsx.stages.spoken import label_header
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"),
           (1_000_000, "100K<n<1M"), (10_000_000, "1M<n<10M"))  # fmt: skip
@@ -88,17 +89,24 @@ def _graphs(given: Given) -> Iterator[str]:
     summary = corpus.artifact.manifest.summary
     nodes = "node_groups" in summary
     names = {row["id"]: row["name"] for row in corpus.environments}
-    what = "nodes" if nodes else "graphs"
-    yield f"| split | environment | {what} | {'' if nodes else 'nodes per graph | '}labels |"
-    yield f"|---|---|---|{'' if nodes else '---|'}---|"
-    for group in summary["node_groups" if nodes else "groups"]:
+    what, counted = "nodes" if nodes else "graphs", label_header(corpus.info)
+    heads = ["split", "environment", what, *([] if nodes else ["nodes per graph"])]
+    heads += [_cell(counted)] if counted else []
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    groups = summary["node_groups" if nodes else "groups"]
+    for group in groups:
         env = group["env_id"]
         name = f"{env}: {names.get(env, '')}" if env >= 0 else "hidden"
-        sizes = "" if nodes else f"{group['min_nodes']} to {group['max_nodes']} | "
-        labels = " / ".join(f"{count:,}" for count in group["labels"])
-        yield f"| {group['split']} | {_cell(name)} | {group['count']:,} | {sizes}{labels} |"
-    yield "\nEnvironments of validation and test items are hidden (-1) on purpose. What each id"
-    yield "means is in `env_table.json`; which items a split holds is in `splits/*.csv`.\n"
+        cells = [group["split"], _cell(name), f"{group['count']:,}"]
+        cells += [] if nodes else [f"{group['min_nodes']} to {group['max_nodes']}"]
+        cells += [" / ".join(f"{count:,}" for count in group["labels"])] if counted else []
+        yield f"| {' | '.join(cells)} |"
+    yield "\nEnvironments of OOD validation and test are hidden (-1) on purpose. What each id"
+    yield "means is in `env_table.json`; which items a split holds is in `splits/*.csv`."
+    if counted and any(sum(group["labels"]) < group["count"] for group in groups):
+        yield f"{what.capitalize()} without one plain label, such as soft ones, are in none."
+    yield ""
 
 
 def _loading(given: Given) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gsx.stages.exporting.given import Given
+from gsx.stages.spoken import task_words
 from gsx.storage.manifest import Manifest
 
 _LICENCES = {
@@ -43,8 +44,7 @@ def about(given: Given) -> str:
     lines = [info.description.strip()] if info.description else []
     lines.append(
         f"{items:,} labelled {what} in the splits {', '.join(corpus.nodes or corpus.splits)}; "
-        f"what shifts between them is the {info.domain}. Task: {info.task} of "
-        f"{', '.join(info.outputs)}, scored by {info.metric}."
+        f"what shifts between them is the {info.domain}. {task_words(info)}"
     )
     if given.augmented:
         lines.append(
@@ -109,10 +109,16 @@ def limits(given: Given) -> list[str]:
 def _label_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
     """Yield what labels of synthetic graphs are worth."""
     methods = _methods(lineage)
-    if EXTRAPOLATION in methods:
+    made = [m.summary.get("quality", {}) for m in lineage if m.stage == "generate"]
+    if any(name.startswith("option_") for quality in made for name in quality):
         yield (
-            "Labels of synthetic graphs are those of the pieces that were found to decide them, so "
+            "Labels of spliced graphs are those of the pieces that were found to decide them, so "
             "they are as right as the extractor; where labels were mixed they are soft."
+        )
+    if any("featx" in quality for quality in made):
+        yield (
+            "Where features were moved, labels and structure stayed: this is right where the "
+            "features that the mask chose do not make the label."
         )
     for method in methods:
         if method == "g-mixup":
@@ -146,6 +152,13 @@ def quality_lines(manifest: Manifest) -> list[str]:
                 f"{row['distinct']:,} distinct, {row['larger_than_training']:.1%} larger and "
                 f"{row['smaller_than_training']:.1%} smaller than any training graph, "
                 f"{row['overlap_with_held_out']:,} equal to a held-out graph."
+            )
+        if name == "featx" and isinstance(row, dict):
+            many = row.get("graphs", row.get("moved_nodes"))
+            lines.append(
+                f"FeatX: {row['moved_features']:,} features of {many:,} "
+                f"{'graphs' if 'graphs' in row else 'nodes'} were to move; "
+                f"{row['unchanged']:,} of these came out as they were."
             )
         if name == "augment" and isinstance(row, dict) and "distinct" in row:
             lines.append(

@@ -31,6 +31,8 @@ PIECES = 6
 """Colors of pieces; further ones begin again."""
 MANY = {"train": 4, "id_test": 0, "ood_val": 3, "ood_test": 6, "augmented": 9}
 """Graphs that are drawn of every environment and origin of a group."""
+MOST = 60
+"""Graphs of a group that are drawn at most; a picture of a molecule has some 20 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +111,11 @@ def _choose(facts: Facts, sample: Sample, seed: int) -> list[int]:
     for group in ("train", "augmented", "ood_val", "ood_test"):
         rows = order[np.isin(order, facts.groups.get(group, ()))]
         kinds = sorted({(int(facts.origin[row]), int(facts.env[row])) for row in rows})
-        for origin, env in kinds:
+        some = np.linspace(0, len(kinds) - 1, min(len(kinds), MOST)).astype(np.int64)
+        each = min(MANY[group], MOST // max(len(some), 1))
+        for origin, env in (kinds[number] for number in some):
             mine = rows[(facts.origin[rows] == origin) & (facts.env[rows] == env)]
-            chosen += in_turn(mine, facts.label[mine])[: MANY[group]].tolist()
+            chosen += in_turn(mine, facts.label[mine])[:each].tolist()
     return chosen
 
 

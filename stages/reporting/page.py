@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from gsx import __version__
-from gsx.columns import SPLITS, CorpusInfo
+from gsx.columns import SPLITS
 from gsx.stages.reporting.checks import Check
 from gsx.stages.reporting.figures import gallery_section, reach_section
 from gsx.stages.reporting.findings import Findings, NodeFindings
@@ -15,12 +15,10 @@ from gsx.stages.reporting.gallery import ORIGIN_WORDS
 from gsx.stages.reporting.learning import learning_section, opinion_section
 from gsx.stages.reporting.markup import document, paragraph, section, table, tile
 from gsx.stages.reporting.quality import quality_section
+from gsx.stages.spoken import label_header, task_words
 from gsx.storage.corpus import Corpus
 from gsx.storage.manifest import Manifest
 
-MOST_LETTERS = 40
-"""Names of classes up to which the head of a column holds them."""
-_METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "mcc": "MCC", "rmse": "RMSE"}
 MOST_ROWS = 30
 """Splits and environments up to which a table of them stands open."""
 _MARKS = {"good": "✓", "bad": "✗", "note": "!"}
@@ -92,8 +90,7 @@ def what_section(corpus: Corpus) -> str:
     info, summary = corpus.info, corpus.artifact.manifest.summary
     items = "nodes" if corpus.nodes else "graphs"
     said = (
-        f"{_task(info)}, scored by {_METRICS[info.metric]}. What shifts between training and the "
-        f"OOD splits is the {info.domain}."
+        f"{task_words(info)} What shifts between training and the OOD splits is the {info.domain}."
     )
     names = {environment.id: environment for environment in info.environments}
     groups = summary.get("node_groups") if corpus.nodes else summary.get("groups", ())
@@ -102,12 +99,13 @@ def what_section(corpus: Corpus) -> str:
     )
     rows = [_group_row(group, names, sized=not corpus.nodes) for group in ordered]
     sized = ["nodes per graph"] if not corpus.nodes else []
-    headers = ["split", "environment", "origin", items, *sized, _label_header(info)]
-    plain = info.task == "classification" or (info.task == "binary" and len(info.outputs) == 1)
-    if not plain:
-        headers, rows = headers[:-1], [row[:-1] for row in rows]
+    headers, counted = ["split", "environment", "origin", items, *sized], label_header(info)
+    if counted is None:
+        rows = [row[:-1] for row in rows]
+    else:
+        headers.append(counted)
     hidden = "Environments of OOD validation and test are hidden on purpose."
-    if plain and any(sum(g["labels"]) < g["count"] for g in ordered):
+    if counted and any(sum(g["labels"]) < g["count"] for g in ordered):
         hidden += f" {items.capitalize()} without one plain label, such as soft ones, are in none."
     warned = "".join(paragraph(f"Warning: {text}") for text in corpus.artifact.manifest.warnings)
     dropped = "".join(
@@ -136,22 +134,6 @@ def _group_row(group: Mapping[str, Any], names: Mapping[int, Any], *, sized: boo
 def _origin(origin: str) -> str:
     names = origin.split()
     return origin if names == ["source"] else "; ".join(ORIGIN_WORDS.get(n, n) for n in names)
-
-
-def _task(info: CorpusInfo) -> str:
-    item = "node" if info.level == "node" else "graph"
-    named = ", ".join(info.outputs[:6]) + (" …" if len(info.outputs) > 6 else "")
-    if info.task == "classification":
-        return f"Every {item} is one of {len(info.outputs)} classes ({named})"
-    kind = "a value of" if info.task == "regression" else "yes or no to"
-    return f"Every {item} says {kind} {named}"
-
-
-def _label_header(info: CorpusInfo) -> str:
-    if info.task == "binary":
-        return "no / yes"
-    named = " / ".join(info.outputs)
-    return named if len(named) <= MOST_LETTERS else "labels, class by class"
 
 
 def made_section(lineage: Sequence[Manifest]) -> str:
