@@ -14,6 +14,7 @@ from torch_geometric.data.storage import GlobalStorage
 import gsx
 from gsx.columns import ORIGINS
 from gsx.errors import UsageError
+from gsx.ragged import texts_of
 from gsx.stages.export import export
 from gsx.stages.exporting.flat import with_labels
 from gsx.stages.exporting.good import place_of
@@ -181,6 +182,17 @@ def test_graphs_that_were_left_out_are_counted(corpus, tmp_path):
     assert made.counts["train"] == len(hard(corpus, "train"))
     assert [(each.count, each.reason[:11]) for each in made.dropped] == [(soft, "soft labels")]
     assert made.kind == "export"
+
+
+def test_molecules_of_good_say_what_shifts(molecules, tmp_path):
+    write(molecules, tmp_path / "out", "good")
+    (file,) = (tmp_path / "out").glob("*/size/processed/covariate_train.pt")
+    with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        data, slices = torch.load(file, weights_only=True)
+    table = molecules.table(split="train")
+    assert data.nodesize.tolist() == table.num_nodes.tolist()
+    assert data.scaffold == texts_of(table.lists("graph", "scaffold"))
+    assert slices["nodesize"].tolist() == slices["scaffold"].tolist() == [*range(len(table) + 1)]
 
 
 def test_names_of_good_follow_the_dataset(corpus):

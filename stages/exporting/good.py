@@ -157,9 +157,13 @@ def _collated(table: GraphTable, y: Array) -> Graphs:
         if name in table.graph:
             values[name] = torch.from_numpy(table.dense("graph", name).astype(np.int64))
             slices[name] = _slices(np.arange(len(table) + 1))
+    for name in ("smiles", "scaffold"):
+        if name in table.graph:
+            values[name] = texts_of(table.lists("graph", name))
+            slices[name] = _slices(np.arange(len(table) + 1))
     if "smiles" in table.graph:
-        values["smiles"] = texts_of(table.lists("graph", "smiles"))
-        slices["smiles"] = _slices(np.arange(len(table) + 1))
+        values["nodesize"] = torch.from_numpy(table.num_nodes.astype(np.int64))
+        slices["nodesize"] = _slices(np.arange(len(table) + 1))
     return values, slices
 
 
