@@ -139,7 +139,7 @@ def test_a_neighborhood_is_bounded_and_begins_with_its_node():
 def test_a_tiny_corpus_with_missing_labels_has_a_page(tmp_path):
     made = pages(Store.at(tmp_path))
     text = report(Sources(corpus=Corpus(made), lineage=(made.manifest,)))
-    assert "Nothing in this corpus was made from other graphs" in text
+    assert "No graph here names others that it was made from" in text
     assert text.count('class="truth"') >= 2
 
 

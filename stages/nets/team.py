@@ -30,6 +30,7 @@ def joined() -> Iterator[int]:
     distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
     try:
         yield distributed.get_rank()
+        distributed.barrier()  # one that leaves while another still talks to it may abort
     finally:
         distributed.destroy_process_group()
 

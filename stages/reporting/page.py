@@ -197,7 +197,7 @@ def truth_section(found: Findings | NodeFindings) -> str:
 
 def _checks(checks: Sequence[Check]) -> str:
     if not checks:
-        return paragraph("No graph here was spliced from others: there are no pieces to check.")
+        return paragraph("No graph here names others that it was made from: nothing to check.")
     items = "".join(
         f'<li class="{check.verdict}"><span class="mark" aria-hidden="true">'
         f"{_MARKS[check.verdict]}</span><h3><span>{escape(check.title)}</span>"
