@@ -3,18 +3,17 @@
 import contextlib
 import json
 
-import msgspec
 import numpy as np
 import pytest
 
 from gsx.columns import ORIGINS
-from gsx.errors import StageError, UsageError
+from gsx.errors import UsageError
 from gsx.pipeline.plan import Step
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.runner import run_plan
 from gsx.pipeline.stages import stage_named
 from gsx.ragged import pointers, texts_of
-from gsx.stages.augment import METHODS, AugmentConfig, resolve
+from gsx.stages.augment import METHODS
 from gsx.stages.kernels.rows import features_of
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.storage.audit import audit
@@ -22,8 +21,8 @@ from gsx.storage.corpus import Corpus
 from gsx.storage.store import Store
 from gsx.table import GraphTable
 from tests.artifacts import gsx as command
-from tests.made import corpus_without_edges, run_recipe, run_stage, write_small_corpus
-from tests.planted import planted_graphs, planted_nodes, write_planted
+from tests.made import run_recipe, run_stage, write_small_corpus
+from tests.planted import planted_nodes, write_planted
 from tests.test_scale import OddCrew
 
 ORIGIN = {"drop-node": "dropnode", "drop-edge": "dropedge", "mask-feature": "maskfeature",
@@ -335,9 +334,6 @@ def test_labelled_nodes_take_no_changes_of_structure(nodes, method, options, mes
     assert str(error.value) == message
 
 
-# Training
-
-
 def test_labelled_graphs_have_no_replicas(made):
     with pytest.raises(UsageError) as error:
         augment(made, "mask-feature", replicas=2)
@@ -345,6 +341,9 @@ def test_labelled_graphs_have_no_replicas(made):
         "motif-size labels graphs, which have no replicas: say how many new ones with `--ratio` "
         "or `--count`"
     )
+
+
+# Training
 
 
 def test_learners_train_on_augmented_corpora_of_a_recipe(tmp_path):
@@ -408,93 +407,6 @@ def test_what_is_no_molecule_is_not_exported_as_one(molecules, tmp_path):
         assert manifest["counts"]["train"] == source
         assert manifest["dropped"][-1] == {"reason": "no molecules", "count": 30, "examples": []}
     assert len((tmp_path / "smi" / "train.smi").read_text().splitlines()) == source
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "drop-node", "rate": 0.0},
-         "rate must lie between 0 and 1, such as 0.1; got 0"),
-        ({"method": "drop-edge", "rate": 1.0},
-         "rate must lie between 0 and 1, such as 0.1; got 1"),
-        ({"method": "drop-edge", "rate": float("nan")},
-         "rate must lie between 0 and 1, such as 0.1; got nan"),
-        ({"method": "drop-edge", "mix": (0.1, 0.2)}, "drop-edge takes no `mix`; it has `rate`"),
-        ({"method": "g-mixup", "rate": 0.1}, "g-mixup takes no `rate`; it has `mix`, `pairs`"),
-        ({"method": "g-mixup", "mix": (0.3, 0.2)},
-         "mix must lie between 0 and 1, from low to high, such as 0.1..0.2; got 0.3..0.2"),
-        ({"method": "g-mixup", "pairs": 0}, "pairs must be at least 1; got 0"),
-        ({"method": "mask-feature", "replicas": 0}, "replicas must be at least 1; got 0"),
-        ({"method": "drop-edge", "ratio": 1.0, "count": 3}, "give `ratio` or `count`, not both"),
-        ({"method": "drop-edge", "ratio": -1.0}, "ratio must be positive; got -1"),
-        ({"method": "drop-edge", "formats": ()},
-         "formats must name `parquet`, `zarr` or both, each once"),
-    ],
-)  # fmt: skip
-def test_options_that_cannot_work_are_refused(options, message):
-    with pytest.raises(UsageError) as error:
-        resolve(AugmentConfig(**options))
-    assert str(error.value) == message
-
-
-def test_one_class_cannot_be_mixed(tmp_path):
-    table, info = planted_graphs(30)
-    one = np.zeros(30, dtype=np.int32)
-    table = table.with_columns(graph={"label": one, "y": np.eye(3, dtype=np.float32)[one]})
-    made = {"folder": tmp_path, "prepare": write_planted(tmp_path, table, info)}
-    with pytest.raises(StageError) as error:
-        augment(made, "g-mixup")
-    assert str(error.value) == (
-        "G-Mixup mixes classes, and the training graphs of planted-graphs with a hard label have 1."
-        " Use another augmenter."
-    )
-    assert len(list((tmp_path / "corpus").iterdir())) == 1
-
-
-def test_graphs_of_one_node_have_no_graphon(tmp_path):
-    table, info = planted_graphs(30)
-    single = GraphTable(
-        node_ptr=np.arange(31),
-        edge_ptr=np.zeros(31, dtype=np.int64),
-        graph=table.graph,
-        node={"node_feat": table.node["node_feat"][::3]},
-        edge={name: values[:0] for name, values in table.edge.items()},
-    )
-    made = {"folder": tmp_path, "prepare": write_planted(tmp_path, single, info)}
-    with pytest.raises(StageError) as error:
-        augment(made, "g-mixup")
-    assert str(error.value) == (
-        "G-Mixup samples graphs of the median size, which is 1 for planted-graphs; it must lie in "
-        "2..2048. Use another augmenter."
-    )
-
-
-def test_values_cannot_be_mixed(tmp_path):
-    table, info = planted_graphs(30)
-    info = msgspec.structs.replace(info, task="regression", metric="rmse")
-    table = table.with_columns(graph={"label": np.full(30, -1, dtype=np.int32)})
-    made = {"folder": tmp_path, "prepare": write_planted(tmp_path, table, info)}
-    with pytest.raises(StageError) as error:
-        augment(made, "g-mixup")
-    assert str(error.value) == (
-        "planted-graphs is regression; G-Mixup mixes classes, and needs one label of classes."
-    )
-    assert len(new_graphs(augment(made, "drop-edge"), "drop-edge")) == 30
-
-
-def test_graphs_without_edges_have_none_to_drop(tmp_path):
-    made = {"folder": tmp_path, "prepare": corpus_without_edges(tmp_path)}
-    with pytest.raises(StageError) as error:
-        augment(made, "drop-edge")
-    assert str(error.value) == (
-        "drop-edge changed nothing: all 30 graphs of motif-size came out as they were. Raise the "
-        "rate, or use another augmenter."
-    )
-    mixed = new_graphs(augment(made, "g-mixup"), "g-mixup")
-    assert (mixed.num_nodes == 1).all()
 
 
 # The command
