@@ -20,11 +20,12 @@ TITLES = {
     "g-splice+r": "G-Splice+R",
     "g-splice-x": "G-Splice, extended",
     "featx": "FeatX",
+    "g-splice+featx": "G-Splice+FeatX",
 }
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Learners": tuple(dict.fromkeys((*GRAPH_LEARNERS, *NODE_LEARNERS))),
     "Augmenters": AUGMENTERS,
-    "Ours": ("g-splice", "g-splice+r", "g-splice-x", "featx"),
+    "Ours": ("g-splice", "g-splice+r", "g-splice-x", "featx", "g-splice+featx"),
 }
 NOWHERE = "n/a"
 

@@ -47,6 +47,8 @@ class Task:
     domain: tuple[str, ...] = ()
     """Options of ``gsx pretrain mask``."""
     replicas: int = 4
+    moves: bool = False
+    """Whether graphs have features that FeatX can move; those of Motif are all alike."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,12 @@ TASKS: Mapping[str, Task] = {
     ),
     "nci1-size": Task(
         VIRTUAL, 1942, 12, (), WHOLE,
-        ("--options", "001", "--f", "2..3", "--ratio", "1", "--labels", "any"),
+        ("--options", "001", "--f", "2..3", "--ratio", "1", "--labels", "any"), moves=True,
     ),
     "dd-size": Task(
         VIRTUAL, 533, 10, (), WHOLE,
         ("--options", "001", "--f", "2..4", "--ratio", "1", "--partners", "same-class",
-         "--balanced"),
+         "--balanced"), moves=True,
     ),
     "cbas-color": Task(
         ("--width", "128", "--learning-rate", "3e-3", "--batch-size", "1000"), 0, 100,
@@ -103,6 +105,9 @@ def methods(dataset: str) -> dict[str, Method]:
     found["g-splice"] = Method((), task.paper, 1.0)
     found["g-splice+r"] = Method((), task.paper, 1.0, ("--learner", "vrex"))
     found["g-splice-x"] = Method((), task.ours, float(task.ours[task.ours.index("--ratio") + 1]))
+    if task.moves:
+        found["featx"] = Method((), ("--featx",), 1.0)
+        found["g-splice+featx"] = Method((), (*task.paper, "--featx"), 3.0)
     return found
 
 
@@ -130,11 +135,13 @@ def run(name: str, method: str, seed: int) -> None:
 
 def _needed(corpus: str, task: Task, how: Method) -> list[str]:
     """Return the words that name what a corpus is made with."""
+    words = []
     if "--featx" in how.generate:
-        return ["--mask", gsx("pretrain", "mask", corpus, *task.domain)["key"]]
-    words = ["--bridge", gsx("pretrain", "bridge", corpus)["key"]]
-    if how.generate[1] != "001":
-        words += ["--extractor", gsx("pretrain", "extract", corpus)["key"]]
+        words += ["--mask", gsx("pretrain", "mask", corpus, *task.domain)["key"]]
+    if "--options" in how.generate:
+        words += ["--bridge", gsx("pretrain", "bridge", corpus)["key"]]
+        if how.generate[1] != "001":
+            words += ["--extractor", gsx("pretrain", "extract", corpus)["key"]]
     return words
 
 

@@ -99,7 +99,8 @@ def test_methods_that_do_not_apply_say_so_in_the_cell_and_below(text):
         "- Augmenters, not applicable: `drop-node`, `drop-edge`, `g-mixup` (cbas-color, "
         "webkb-university).",
         "- Ours, not applicable: `g-splice`, `g-splice+r`, `g-splice-x` (cbas-color, "
-        "webkb-university); `featx` (motif-size, motif-base, nci1-size, dd-size).",
+        "webkb-university); `featx` (motif-size, motif-base); `g-splice+featx` (motif-size, "
+        "motif-base, cbas-color, webkb-university).",
     ]
 
 
