@@ -64,7 +64,8 @@ def augment(
 
     The new corpus holds the source graphs too, unless --augmented-only. Graphs that lack nodes,
     edges or features stay in the environment of their parent; mixed graphs have one of their own.
-    Where nodes have labels, mask-feature repeats the graph; the others are graph-level only.
+    Where nodes have labels, drop-edge and mask-feature repeat the graph; the others are graph-level
+    only.
     """
     from gsx.cli.generating import augmenting_plan
 

@@ -96,9 +96,10 @@ def methods(dataset: str) -> dict[str, Method]:
     learners = GRAPH_LEARNERS if task.graphs else NODE_LEARNERS
     found = {name: Method(train=("--learner", name)) for name in learners}
     if not task.graphs:
-        repeated = ("mask-feature", "--replicas", str(task.replicas))
-        found["mask-feature"] = Method(repeated)
-        found["featx"] = Method((), ("--featx", "--featx-rounds", "3", *repeated[1:]))
+        repeated = ("--replicas", str(task.replicas))
+        found["mask-feature"] = Method(("mask-feature", *repeated))
+        found["featx"] = Method((), ("--featx", "--featx-rounds", "3", *repeated))
+        found["drop-edge"] = Method(("drop-edge", *repeated))
         return found
     for name in AUGMENTERS:
         found[name] = Method((name,), share=0.2 if name == "g-mixup" else 1.0)

@@ -21,11 +21,12 @@ Method = Literal["drop-node", "drop-edge", "mask-feature", "g-mixup"]
 METHODS: tuple[Method, ...] = ("drop-node", "drop-edge", "mask-feature", "g-mixup")
 OPTIONS: Mapping[Method, Mapping[str, Any]] = {
     "drop-node": {"rate": 0.1},
-    "drop-edge": {"rate": 0.1},
-    "mask-feature": {"rate": 0.1, "masked": "columns", "replicas": 4},
+    "drop-edge": {"rate": 0.1, "replicas": None},
+    "mask-feature": {"rate": 0.1, "masked": "columns", "replicas": None},
     "g-mixup": {"mix": (0.1, 0.2), "pairs": 10},
 }
-"""Options that mean something to each method, and what they are when left out."""
+"""Options that mean something to each method, and what they are when left out; None is left to
+the corpus."""
 RATIOS: Mapping[Method, float] = {"g-mixup": 0.2}
 """New graphs per training graph where that is not 1."""
 
@@ -44,8 +45,8 @@ class AugmentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     pairs: int | None = None
     """Pairs of classes that are mixed, each with a λ of its own; 10 when left out."""
     replicas: int | None = None
-    """Of labelled nodes, how many times the graph is repeated with features masked; 4 when left
-    out."""
+    """Of labelled nodes, how often the graph is repeated with features masked or edges dropped; 4
+    when left out."""
     ratio: float | None = None
     """New graphs per training graph; 1 when ``count`` is not given either, of G-Mixup 0.2."""
     count: int | None = None
@@ -98,14 +99,14 @@ def _with_ratio(config: AugmentConfig) -> AugmentConfig:
 
 def open_workshop(config: AugmentConfig, inputs: Mapping[str, Artifact]) -> Workshop:
     """Read what is augmented; the workshop makes any of the new shards."""
-    from gsx.stages.augmenters.nodes import Masking
+    from gsx.stages.augmenters.nodes import Repeating
     from gsx.stages.augmenters.workshop import Augmenting
     from gsx.storage.corpus import Corpus
 
     info = Corpus(inputs["corpus"]).info
     if info.level == "node":
-        return Masking(config, inputs)
-    if config.replicas not in (None, OPTIONS["mask-feature"]["replicas"]):
+        return Repeating(config, inputs)
+    if config.replicas is not None:
         raise UsageError(
             f"{info.name} labels graphs, which have no replicas: say how many new ones with "
             "`--ratio` or `--count`"

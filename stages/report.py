@@ -76,8 +76,9 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
 def _node_report(sources: Sources, seed: int) -> str:
     from gsx.stages.reporting import node_page
     from gsx.stages.reporting.findings import NodeFindings
+    from gsx.stages.reporting.node_checks import node_checks
     from gsx.stages.reporting.node_gallery import node_cards
-    from gsx.stages.reporting.nodes import node_checks, node_planes, read_nodes, sample_nodes
+    from gsx.stages.reporting.nodes import node_planes, read_nodes, sample_nodes
 
     corpus = sources.corpus
     facts = read_nodes(corpus)

@@ -18,7 +18,7 @@ from gsx.storage.corpus_writer import FOLDERS, INFO, Format, Shard
 from gsx.storage.hotcache import build_hot, open_hot
 from gsx.storage.parquet import ParquetShard
 from gsx.storage.store import Artifact, Store
-from gsx.storage.structure import NEEDED, replicas, structures, with_structure
+from gsx.storage.structure import NEEDED, borrowers, structures, with_structure
 from gsx.storage.zarr3 import ZarrShard
 from gsx.table import GraphTable, Values, concat
 
@@ -253,7 +253,7 @@ class Corpus(Sequence["Data"]):
         return unit, files or None
 
     def read_shard(self, number: int) -> GraphTable:
-        """Return one whole shard as it is stored: replicas have no edges."""
+        """Return one whole shard as it is stored: most replicas have no edges."""
         return self._open(number).read()
 
     def groups(self, split: str | Sequence[str] | None = None) -> list[tuple[int, int]]:
@@ -279,7 +279,7 @@ class Corpus(Sequence["Data"]):
             return self._open(shard).read(columns, group)
         wanted = None if columns is None else [*columns, *NEEDED]
         stored = self._open(shard).read(wanted, group)
-        if not replicas(stored).any():
+        if not borrowers(stored).any():
             whole = stored
         else:
             whole = with_structure(stored, self._structures(), self.artifact.place.url)

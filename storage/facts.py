@@ -9,7 +9,7 @@ import numpy as np
 
 from gsx.columns import SPLITS, CorpusInfo
 from gsx.ragged import Array, Ints, rows_of
-from gsx.storage.structure import replicas
+from gsx.storage.structure import borrowers, replicas
 from gsx.table import GraphTable
 
 SIZE_BINS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096)
@@ -30,7 +30,7 @@ def shard_facts(table: GraphTable, info: CorpusInfo) -> dict[str, Any]:
     oddities = _oddities(table)
     if info.level == "graph":
         return {"groups": groups, "oddities": oddities}
-    oddities["graphs_without_edges"] -= int((replicas(table) & (table.num_edges == 0)).sum())
+    oddities["graphs_without_edges"] -= int((borrowers(table) & (table.num_edges == 0)).sum())
     return {"groups": groups, "oddities": oddities, "node_groups": _nodes(table, info)}
 
 

@@ -156,8 +156,9 @@ def _structure(table: pa.Table, edges: pa.Table) -> Any:  # noqa: ANN401
     """Return the row of `edges` whose edges a graph has: its own, or those of its parent."""
     row_of = {number: row for row, number in enumerate(edges["graph_id"].to_pylist())}
     parents = [each["parents"] for each in table["provenance"].to_pylist()]
-    ids = table["graph_id"].to_pylist()
-    return np.array([row_of[p[0] if p else own] for p, own in zip(parents, ids, strict=True)])
+    own = [name == "dropedge" for name in table["origin"].to_pylist()]
+    rows = zip(table["graph_id"].to_pylist(), parents, own, strict=True)
+    return np.array([row_of[id_ if mine or not found else found[0]] for id_, found, mine in rows])
 
 
 def _is_usual(name: str) -> bool:

@@ -1,7 +1,8 @@
-"""Replicas of graphs of labelled nodes: their edges are those of their parent, stored once.
+"""Replicas of graphs of labelled nodes: most have the edges of their parent, stored once.
 
-Where nodes have labels, a graph that names a parent stores no edges. Whoever reads a corpus gets
-them; shards as they are stored, and everything that copies shards, do not have them.
+Where nodes have labels, a graph that names a parent stores no edges, unless edges are what it
+differs in. Whoever reads a corpus gets them; shards as they are stored, and everything that copies
+shards, do not have them.
 """
 
 from __future__ import annotations
@@ -10,30 +11,39 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gsx.columns import ORIGINS
 from gsx.errors import ArtifactError
 from gsx.ragged import Array, pointers
 from gsx.table import GraphTable, Values, concat
 
-NEEDED = ("graph_id", "provenance.parents")
+NEEDED = ("graph_id", "origin", "provenance.parents")
 """Graph columns that say whose structure a graph has."""
+OWN = ORIGINS.index("dropedge")
+"""Origin of replicas that store the edges left to them."""
 
 
 def replicas(table: GraphTable) -> Array:
-    """Say of every graph whether its structure is that of its parent."""
+    """Say of every graph whether it repeats the nodes of a parent."""
     found: Array = np.diff(table.lists("graph", "provenance.parents").ptr) > 0
     return found
 
 
+def borrowers(table: GraphTable) -> Array:
+    """Say of every graph whether its structure is that of its parent."""
+    found: Array = replicas(table) & (table.dense("graph", "origin") != OWN)
+    return found
+
+
 def structures(tables: Iterable[GraphTable]) -> GraphTable:
-    """Return the graphs that store edges of their own, with nothing but these."""
-    parts = [table.filter(~replicas(table)) for table in tables]
+    """Return the graphs whose edges are their own, with nothing but these."""
+    parts = [table.filter(~borrowers(table)) for table in tables]
     plain = [part.select([*NEEDED, *part.edge]) for part in parts]
     return concat([GraphTable(p.node_ptr, p.edge_ptr, p.graph, {}, p.edge) for p in plain])
 
 
 def with_structure(table: GraphTable, known: GraphTable, where: str) -> GraphTable:
     """Give replicas the edges of their parents, which ``known`` holds."""
-    shared = replicas(table)
+    shared = borrowers(table)
     if not shared.any():
         return table
     row_of = {int(id_): row for row, id_ in enumerate(known.dense("graph", "graph_id"))}

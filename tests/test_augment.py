@@ -14,7 +14,6 @@ from gsx.pipeline.runner import run_plan
 from gsx.pipeline.stages import stage_named
 from gsx.ragged import pointers, texts_of
 from gsx.stages.augment import METHODS
-from gsx.stages.kernels.rows import features_of
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.storage.audit import audit
 from gsx.storage.corpus import Corpus
@@ -22,7 +21,6 @@ from gsx.storage.store import Store
 from gsx.table import GraphTable
 from tests.artifacts import gsx as command
 from tests.made import run_recipe, run_stage, write_small_corpus
-from tests.planted import planted_nodes, write_planted
 from tests.test_scale import OddCrew
 
 ORIGIN = {"drop-node": "dropnode", "drop-edge": "dropedge", "mask-feature": "maskfeature",
@@ -270,73 +268,10 @@ def _attributes(table):
     return list(zip(*(c.tolist() for c in columns), attributes, strict=True))
 
 
-# Labelled nodes
-
-
-@pytest.fixture(scope="module", params=["dense", "sparse"])
-def nodes(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("nodes")
-    corpus = write_planted(folder, *planted_nodes(120, sparse=request.param == "sparse"))
-    return {"folder": folder, "prepare": corpus}
-
-
-def test_replicas_have_features_of_training_nodes_masked_and_nothing_else(nodes):
-    artifact = augment(nodes, "mask-feature", rate=0.3, replicas=3)
-    corpus = Corpus(artifact)
-    table = corpus.table()
-    assert len(table) == 4
-    dense = [_dense(table.slice(row, row + 1), corpus.info) for row in range(4)]
-    train = table.slice(0, 1).dense("node", "node_split") == 0
-    for after in dense[1:]:
-        assert np.array_equal(after[~train], dense[0][~train])
-        hidden = (after[train] == 0) & (dense[0][train] != 0)
-        assert 0 < hidden.any(axis=0).sum() < 12
-        assert np.array_equal(after[train][~hidden], dense[0][train][~hidden])
-    assert not np.array_equal(dense[1], dense[2])
-    for name in ("node_y", "node_label", "node_env_id", "node_split"):
-        parts = np.split(table.node[name], 4)
-        assert all(np.array_equal(part, parts[0]) for part in parts)
-    assert (table.num_edges == table.num_edges[0]).all()
-    assert not audit(artifact.place).problems
-    assert augment(nodes, "mask-feature", rate=0.3, replicas=3).key == artifact.key
-
-
-def _dense(table, info):
-    found = features_of(table, info)
-    return found if isinstance(found, np.ndarray) else found.toarray()
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        *(
-            (
-                method,
-                {},
-                f"{method} is graph-level only, and planted-nodes labels nodes: replicas of its "
-                "graph share one structure. `gsx augment` takes mask-feature there.",
-            )
-            for method in ("drop-node", "drop-edge", "g-mixup")
-        ),
-        (
-            "mask-feature",
-            {"augmented_only": True},
-            "replicas have the structure of their source graph, so it cannot be left out; leave "
-            "`--augmented-only` away and train with `--origin maskfeature`",
-        ),
-        ("mask-feature", {"count": 5}, "planted-nodes labels nodes: say how often with "
-                                       "`--replicas`"),
-    ],
-)  # fmt: skip
-def test_labelled_nodes_take_no_changes_of_structure(nodes, method, options, message):
+@pytest.mark.parametrize("method", ["drop-edge", "mask-feature"])
+def test_labelled_graphs_have_no_replicas(made, method):
     with pytest.raises(UsageError) as error:
-        augment(nodes, method, **options)
-    assert str(error.value) == message
-
-
-def test_labelled_graphs_have_no_replicas(made):
-    with pytest.raises(UsageError) as error:
-        augment(made, "mask-feature", replicas=2)
+        augment(made, method, replicas=4)
     assert str(error.value) == (
         "motif-size labels graphs, which have no replicas: say how many new ones with `--ratio` "
         "or `--count`"

@@ -45,6 +45,15 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def dropped(tmp_path_factory):
+    """A graph and two replicas that lack some of its edges."""
+    folder = tmp_path_factory.mktemp("dropped")
+    source = write_planted(folder, *planted_nodes(120, sparse=True))
+    options = {"method": "drop-edge", "rate": 0.3, "replicas": 2}
+    return Corpus(run_stage(folder, "augment", options, {"prepare": source}))
+
+
+@pytest.fixture(scope="module")
 def table(corpus):
     return densified(corpus.table(), corpus.info)
 
@@ -65,6 +74,9 @@ every, made = load_pyg.load('all'), load_pyg.load('all', origin='featx')
 print('portable', len(made), [int(d.edge_index.shape[1]) for d in every],
       all(torch.equal(d.edge_index, every[0].edge_index) for d in made))
 torch.save([(d.x.to_dense(), d.train_mask) for d in made], 'made.pt')
+lacking = [*load_pyg.load('all', folder='dropped'),
+           *load_pyg.load('all', folder='dropped', origin='dropedge')]
+torch.save([d.edge_index for d in lacking], 'lacking.pt')
 
 dataset, meta = load_good.load()
 data = dataset[0]
@@ -85,11 +97,12 @@ print('split', {name: len(rows) for name, rows in index.items() if len(rows)})
 
 
 @pytest.fixture(scope="module")
-def seen(corpus, tmp_path_factory):
+def seen(corpus, dropped, tmp_path_factory):
     """What a process without gsx sees of three layouts, line by line."""
     folder = tmp_path_factory.mktemp("seen")
     for layout in ("portable", "good", "ogb"):
         write(corpus, folder / layout, layout)
+    write(dropped, folder / "dropped", "portable")
     lines = alone(CODE, folder, strict=False).stdout.splitlines()
     return folder, dict(line.split(" ", 1) for line in lines if " " in line)
 
@@ -101,6 +114,22 @@ def test_the_shipped_loader_gives_replicas_the_edges_of_their_source(corpus, see
     for row, (x, mask) in enumerate(made, start=1):
         assert torch.equal(x, corpus[row].x.to_dense())
         assert torch.equal(mask, corpus[row].train_mask)
+
+
+def test_the_shipped_loader_gives_replicas_the_edges_left_to_them(dropped, seen):
+    edges = torch.load(seen[0] / "lacking.pt", weights_only=True)
+    own = [dropped[row].edge_index for row in range(3)]
+    assert own[1].shape[1] < own[0].shape[1] != own[2].shape[1]
+    assert len(edges) == 5
+    assert all(map(torch.equal, edges, [*own, *own[1:]]))
+
+
+def test_csv_writes_the_edges_left_to_replicas(dropped, tmp_path):
+    write(dropped, tmp_path / "out", "csv")
+    graphs, edges = (pd.read_csv(tmp_path / "out" / f"{name}.csv") for name in ("graphs", "edges"))
+    assert graphs["edges_of"].tolist() == graphs["graph_id"].tolist()
+    assert edges.groupby("graph_id").size().tolist() == graphs["num_edges"].tolist()
+    assert graphs["num_edges"].tolist() == dropped.table().num_edges.tolist()
 
 
 def test_tables_of_splits_hold_held_out_nodes_once(corpus, seen):

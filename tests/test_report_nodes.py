@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 from gsx.columns import SPLITS
 from gsx.stages.report import Sources, report
-from gsx.stages.reporting import nodes, teacher
+from gsx.stages.reporting import node_checks, nodes, teacher
 from gsx.stages.reporting.models import BEFORE
 from gsx.stages.reporting.node_gallery import MOST, around, node_cards
 from gsx.stages.reporting.shift import shifts
@@ -48,7 +48,7 @@ def text(made):
 
 
 def checks_of(facts, made):
-    found = nodes.node_checks(facts, (made["generate"].manifest,))
+    found = node_checks.node_checks(facts, (made["generate"].manifest,))
     return {check.title: (check.verdict, check.figure) for check in found}
 
 
@@ -113,7 +113,7 @@ def test_the_page_answers_the_questions(text):
                   "What a classifier tells", "What a classifier sees",
                   "Which features the mask chose"):  # fmt: skip
         assert title in words
-    assert "5 replicas with moved features" in re.sub(r"\s+", " ", words)
+    assert "5 replicas: features extrapolated" in re.sub(r"\s+", " ", words)
     assert "nan" not in text
 
 

@@ -56,7 +56,7 @@ class Changer:
     @property
     def origin(self) -> str:
         """``dropnode``, ``dropedge`` or ``maskfeature``."""
-        return self.change.replace("-", "")
+        return origin_of(self.change)
 
     def draw(self, items: Ints, stream: np.random.Generator) -> Drawn:
         """Make a graph of every row of the training graphs."""
@@ -90,6 +90,11 @@ class Changer:
             lost=lost,
             whole=whole,
         )
+
+
+def origin_of(change: str) -> str:
+    """Return how graphs with a change came to be, as a corpus has it."""
+    return change.replace("-", "")
 
 
 def described(info: CorpusInfo, word: str) -> CorpusInfo:

@@ -16,6 +16,7 @@ from gsx.ragged import Array, Ragged, rows_of, texts_of
 from gsx.stages.exporting.given import Given
 from gsx.storage.bundle import Bundle
 from gsx.storage.csv_file import Columns, write_csv
+from gsx.storage.structure import borrowers
 from gsx.table import GraphTable
 
 
@@ -91,7 +92,7 @@ def _edge_columns(given: Given, table: GraphTable) -> Columns:
 
 
 def fill_nodes(bundle: Bundle, given: Given) -> None:
-    """Write the nodes of all graphs, with their splits; edges once, for replicas share them.
+    """Write the nodes of all graphs, with their splits; edges that replicas share, once.
 
     Sparse features are a table of their own, a row per value that is not zero.
     """
@@ -109,7 +110,8 @@ def _structures(given: Given) -> Iterator[Columns]:
         parents = table.lists("graph", "provenance.parents")
         own = table.dense("graph", "graph_id")
         edges_of = own.copy()
-        edges_of[np.diff(parents.ptr) > 0] = parents.values
+        borrowed = borrowers(table)
+        edges_of[borrowed] = parents.values[parents.ptr[:-1][borrowed]]
         yield {
             "graph_id": own,
             "origin": np.array(ORIGINS)[table.dense("graph", "origin")].tolist(),
@@ -156,7 +158,7 @@ def _places(table: GraphTable) -> dict[str, Array]:
 
 def _own_edges(given: Given) -> Iterator[Columns]:
     for table in given.corpus.iter_tables():
-        own = np.diff(table.lists("graph", "provenance.parents").ptr) == 0
+        own = ~borrowers(table)
         if own.any():
             yield _edge_columns(given, table.filter(own))
 

@@ -2,8 +2,8 @@
 
 Training goes over samples drawn by random walks, weighted for how often each node and edge is
 drawn. Scores are taken on the whole graph. Several graphs are one without edges between them; only
-those of the source are scored. Replicas are sheets over the same structure: a sample is drawn from
-one sheet, so it is as dense as if there were no others.
+those of the source are scored. Replicas are sheets over the same nodes, and most over the same
+edges: a sample is drawn from one sheet, so it is as dense as if there were no others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.seeds import rng
 from gsx.stages.kernels.rows import COLUMNS, features_of
-from gsx.stages.kernels.saint import Links, convolution, links_of, measure, sample, subgraph
+from gsx.stages.kernels.saint import (
+    Links,
+    Norms,
+    convolution,
+    links_of,
+    measure,
+    sample,
+    subgraph,
+)
 from gsx.stages.kernels.subgraphs import global_edges, sort_edges
 from gsx.stages.learning.lesson import HELD_OUT, check_metric, number_environments
 from gsx.stages.learning.metrics import score
@@ -28,6 +36,7 @@ from gsx.stages.learning.scoring import DivergedError
 from gsx.stages.nets.backbones import BackboneShape
 from gsx.stages.nets.gcn import GCN, NodeBatch, Sample, node_batch
 from gsx.storage.corpus import Corpus
+from gsx.storage.structure import borrowers
 from gsx.table import GraphTable
 
 TRIES = 100
@@ -51,6 +60,8 @@ class NodeGraphs:
 class Sheet:
     """What the nodes of a graph are once: as in the source, or as in a replica."""
 
+    links: Links
+    """Those of the source, unless edges are what a replica differs in."""
     features: Array | csr_matrix
     """``[N, F]`` float32."""
     train: Ints
@@ -101,6 +112,16 @@ def _source(table: GraphTable, info: CorpusInfo) -> GraphTable:
 
 
 def _graphs_of(table: GraphTable, info: CorpusInfo) -> NodeGraphs:
+    return NodeGraphs(
+        links=_links_of(table, info),
+        features=_numbers(table, info),
+        y=np.array(table.dense("node", "node_y")),
+        split=table.dense("node", "node_split").astype(np.int64),
+        env=table.dense("node", "node_env_id").astype(np.int64),
+    )
+
+
+def _links_of(table: GraphTable, info: CorpusInfo) -> Links:
     table = sort_edges(table)
     src, dst = global_edges(table)
     order = np.lexsort((src, dst))
@@ -109,13 +130,7 @@ def _graphs_of(table: GraphTable, info: CorpusInfo) -> NodeGraphs:
             f"{info.name} has edges without their way back; backbones read undirected graphs. "
             "Store every edge in both directions."
         )
-    return NodeGraphs(
-        links=links_of(src, dst, table.total_nodes),
-        features=_numbers(table, info),
-        y=np.array(table.dense("node", "node_y")),
-        split=table.dense("node", "node_split").astype(np.int64),
-        env=table.dense("node", "node_env_id").astype(np.int64),
-    )
+    return links_of(src, dst, table.total_nodes)
 
 
 def _numbers(table: GraphTable, info: CorpusInfo) -> Array | csr_matrix:
@@ -167,14 +182,15 @@ def _sheets(
     """Return the source graphs and every replica of all of them, those of the origins asked for."""
     sheets = []
     if origins is None or "source" in origins:
-        sheets.append(Sheet(graphs.features, train, graphs.env[train]))
+        sheets.append(Sheet(graphs.links, graphs.features, train, graphs.env[train]))
     codes = {ORIGINS.index(origin) for origin in origins or ORIGINS} - {ORIGINS.index("source")}
     chosen = table.filter(np.isin(table.dense("graph", "origin"), sorted(codes)))
     parents = chosen.lists("graph", "provenance.parents")
     for ids in _rounds(chosen, parents.values, source.dense("graph", "graph_id"), info):
         replica = chosen.take(ids)
         env = replica.dense("node", "node_env_id").astype(np.int64)[train]
-        sheets.append(Sheet(_numbers(replica, info), train, env))
+        links = graphs.links if borrowers(replica).all() else _links_of(replica, info)
+        sheets.append(Sheet(links, _numbers(replica, info), train, env))
     if not sheets:
         raise StageError(f"{info.name} has no nodes of the origins asked for.")
     return tuple(sheets)
@@ -243,16 +259,13 @@ class NodeSampler:
         self.lesson, self.walks, self.length, self.steps = lesson, walks, length, steps
         self.seed, self.device = seed, device
         graphs = lesson.graphs
-        self.norms = measure(
-            graphs.links,
-            walks,
-            length,
-            coverage,
-            lambda number: rng(seed, "train", "coverage", number),
-        )
+        self.norms = self._measured(coverage)
+        """Of every sheet."""
         self.y = graphs.y[lesson.train]
         known = (~np.isnan(self.y)).sum(axis=1) if lesson.task != "classification" else 1
-        self.weight = (self.norms.node[lesson.train] * known).astype(np.float32)
+        pairs = zip(self.norms, lesson.sheets, strict=True)
+        drawn = np.concatenate([norms.node[sheet.train] for norms, sheet in pairs])
+        self.weight = (drawn * known).astype(np.float32)
         """``[T]`` what the loss of every training node counts."""
         self._place = np.full((len(lesson.sheets), graphs.links.nodes), -1, dtype=np.int64)
         first = 0
@@ -260,17 +273,30 @@ class NodeSampler:
             self._place[number, sheet.train] = first + np.arange(len(sheet.train))
             first += len(sheet.train)
 
+    def _measured(self, coverage: float) -> list[Norms]:
+        """Measure how often nodes and edges are drawn, once for every structure."""
+
+        def stream(number: int) -> np.random.Generator:
+            return rng(self.seed, "train", "coverage", number)
+
+        known: dict[int, Norms] = {}
+        for links in (sheet.links for sheet in self.lesson.sheets):
+            if id(links) not in known:
+                known[id(links)] = measure(links, self.walks, self.length, coverage, stream)
+        return [known[id(sheet.links)] for sheet in self.lesson.sheets]
+
     def __len__(self) -> int:
         """Training nodes of all sheets."""
         return len(self.lesson.train)
 
     def draw(self, epoch: int, step: int) -> tuple[Ints, NodeBatch]:
         """Return one sample: its training nodes, as places among all of them, and the graph."""
-        graphs, sheets = self.lesson.graphs, self.lesson.sheets
+        sheets = self.lesson.sheets
         number = int(rng(self.seed, "train", "sheet", epoch, step).integers(len(sheets)))
+        sheet, norms = sheets[number], self.norms[number]
         for attempt in range(TRIES):
             stream = rng(self.seed, "train", "sample", epoch, step, attempt)
-            nodes = sample(graphs.links, self.walks, self.length, stream)
+            nodes = sample(sheet.links, self.walks, self.length, stream)
             rows = self._place[number, nodes]
             told = np.flatnonzero(rows >= 0)
             if len(told) > 1:
@@ -280,16 +306,16 @@ class NodeSampler:
                 f"{TRIES} samples of {self.walks} walks held no two training nodes. Raise "
                 "`batch_size`: it is the number of walks."
             )
-        links, edges = subgraph(graphs.links, nodes)
-        weight = self.norms.edge[edges]
+        links, edges = subgraph(sheet.links, nodes)
+        weight = norms.edge[edges]
         size = (len(nodes), len(nodes))
         drawn = Sample(
             nodes,
             csr_matrix((weight, links.columns, links.ptr), shape=size),
-            self.norms.node[nodes].astype(np.float32),
+            norms.node[nodes].astype(np.float32),
         )
         matrix = convolution(links, weight)
-        return rows[told], _batch(sheets[number].features[nodes], matrix, told, self.device, drawn)
+        return rows[told], _batch(sheet.features[nodes], matrix, told, self.device, drawn)
 
 
 class NodeJudge:

@@ -22,14 +22,15 @@ def resemblance(lesson: NodeLesson, seed: int) -> Tensor:
     Nodes are compared by their features and those around them; of labels, only those of training
     nodes are read: classes keep their shares.
     """
-    spread = convolution(lesson.graphs.links).astype(np.float32)
+    links = {id(sheet.links): sheet.links for sheet in lesson.sheets}
+    spread = {key: convolution(each).astype(np.float32) for key, each in links.items()}
     found = []
     for number, sheet in enumerate(lesson.sheets):
         stream = rng(seed, "train", "resemblance", number)
         size = (sheet.features.shape[1], WAVES)
         phases = sheet.features @ stream.standard_normal(size, dtype=np.float32)
         for _ in range(HOPS):
-            phases = spread @ phases
+            phases = spread[id(sheet.links)] @ phases
         rows = waves(phases, stream)
         group = _classes(lesson, sheet.train)
         found.append(match(rows[sheet.train], rows.mean(axis=0, dtype=np.float64), group))

@@ -22,7 +22,7 @@ from gsx.stages.reporting.gallery import (
     on_paper,
     strokes,
 )
-from gsx.stages.reporting.nodes import NodeFacts, NodeSample
+from gsx.stages.reporting.nodes import NodeFacts, NodeSample, replaced_edges
 
 NEAR, MOST = 14, 36
 """Neighbors of a node that are drawn, and nodes of a picture."""
@@ -35,15 +35,31 @@ MENTIONED = 3
 def node_cards(info: CorpusInfo, facts: NodeFacts, sample: NodeSample) -> list[Card]:
     """Draw some nodes of every group and environment; those that moved say what moved."""
     names = {environment.id: environment.name for environment in info.environments}
-    links = _links(facts)
+    whole = _links(*global_edges(facts.table), facts.table.total_nodes)
+    own: dict[int, csr_matrix] = {}
     drawn = []
     for group, place in _choose(facts, sample):
         node, env = int(sample.nodes[group][place]), int(sample.env[group][place])
-        moved = group == "augmented"
         label = label_text(info, sample.y[group][place])
-        kind = ORIGIN_WORDS["featx"] if moved else "node of the source"
-        number = _number(facts, node)
-        more = _moves(facts.features[[node]], sample.features[group][[place]]) if moved else ()
+        number, degree, links, kind = (
+            _number(facts, node),
+            facts.degree,
+            whole,
+            "node of the source",
+        )
+        more: tuple[str, ...] = ()
+        if group == "augmented":
+            turn = int(sample.replica[place])
+            replica = facts.replicas[turn]
+            kind = ORIGIN_WORDS[replica.origin]
+            if replica.edges is None:
+                more = _moves(facts.features[[node]], sample.features[group][[place]])
+            else:
+                if turn not in own:
+                    own[turn] = _links(*replaced_edges(facts, replica), len(degree))
+                links = own[turn]
+                lost = int(degree[node] - replica.degree[node - replica.nodes[0]])
+                more = (f"{lost} of them dropped",)
         drawn.append(
             Card(
                 svg=_draw(links, node, facts),
@@ -51,7 +67,7 @@ def node_cards(info: CorpusInfo, facts: NodeFacts, sample: NodeSample) -> list[C
                 kind=kind,
                 env=f"{env} · {names[env]}" if env in names else "hidden",
                 label=label,
-                lines=(f"node {number} · {int(facts.degree[node])} edges", *more),
+                lines=(f"node {number} · {int(degree[node])} edges", *more),
                 alt=f"Node {number} and its neighbors, {kind}, label {label}",
             )
         )
@@ -71,9 +87,8 @@ def _choose(facts: NodeFacts, sample: NodeSample) -> Iterator[tuple[str, int]]:
             )
 
 
-def _links(facts: NodeFacts) -> csr_matrix:
-    src, dst = global_edges(facts.table)
-    shape = (facts.table.total_nodes,) * 2
+def _links(src: Ints, dst: Ints, nodes: int) -> csr_matrix:
+    shape = (nodes, nodes)
     ones = np.ones(2 * len(src), dtype=np.int8)
     both = csr_matrix((ones, (np.concatenate([src, dst]), np.concatenate([dst, src]))), shape=shape)
     both.sum_duplicates()

@@ -10,10 +10,11 @@ import numpy as np
 from gsx.stages.reporting import charts
 from gsx.stages.reporting.figures import feature_figures, nearness, pictures, planes
 from gsx.stages.reporting.findings import NodeFindings
+from gsx.stages.reporting.gallery import ORIGIN_WORDS
 from gsx.stages.reporting.learning import learning_section
 from gsx.stages.reporting.markup import figure, paragraph, table, tile
 from gsx.stages.reporting.node_gallery import KINDS
-from gsx.stages.reporting.nodes import moved_counts
+from gsx.stages.reporting.nodes import lost_edges, moved_counts
 from gsx.stages.reporting.page import (
     checks_tile,
     framed,
@@ -51,10 +52,15 @@ def _tiles(found: NodeFindings) -> Iterator[str]:
     yield tile(f"{facts.table.total_nodes:,}", "nodes in the source")
     yield tile(info.domain, "is what shifts")
     if facts.total_replicas:
-        yield tile(f"{facts.total_replicas:,}", "replicas with moved features")
+        yield tile(f"{facts.total_replicas:,}", f"replicas: {_kinds(found)}")
     yield tile(f"{info.num_features:,}", "features per node")
     yield tile(str(len(info.environments)), "environments")
     yield from checks_tile(found.checks)
+
+
+def _kinds(found: NodeFindings) -> str:
+    """Return in words what replicas differ in."""
+    return ", ".join(dict.fromkeys(ORIGIN_WORDS[each.origin] for each in found.facts.replicas))
 
 
 def _reach(found: NodeFindings) -> str:
@@ -63,13 +69,18 @@ def _reach(found: NodeFindings) -> str:
     degree = {name: facts.degree[nodes] for name, nodes in facts.groups.items()}
     figures = []
     if degree:
-        words = "Share of the nodes of each group; nodes with moved features keep their edges."
+        words = "Share of the nodes of each group, as in the source."
         figures.append(figure(charts.histogram(degree, "edges per node"), words, title="Degree"))
     moved = moved_counts(facts)
     if len(moved):
         drawn = charts.histogram({"augmented": moved}, "features that came out differently")
         words = f"Share of nodes that were moved; {float(moved.mean()):,.1f} features on average."
         figures.append(figure(drawn, words, title="Features moved"))
+    lost = lost_edges(facts)
+    if len(lost):
+        drawn = charts.histogram({"augmented": lost}, "edges dropped per node")
+        words = f"Share of training nodes; {float(lost.mean()):,.2f} edges on average."
+        figures.append(figure(drawn, words, title="Edges dropped"))
     figures += feature_figures(found.features, found.sampled)
     rows = [
         (
@@ -98,7 +109,7 @@ def _looks(found: NodeFindings) -> str:
     envs = {environment.id: environment.name for environment in info.environments}
     words = (
         "Each picture has one node in the middle, ringed, with some neighbors and neighbors of "
-        "these. Replicas have the edges of the source, so only features differ from it."
+        "these."
     )
     keys = ""
     select = ""

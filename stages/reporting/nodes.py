@@ -17,11 +17,10 @@ from gsx.seeds import rng
 from gsx.stages.kernels.rows import COLUMNS, Features, features_of
 from gsx.stages.kernels.statistics import degrees
 from gsx.stages.kernels.subgraphs import global_edges
-from gsx.stages.reporting.checks import Check
 from gsx.stages.reporting.reach import laid_flat
 from gsx.stages.reporting.sample import GROUPS, SAMPLE
 from gsx.storage.corpus import Corpus
-from gsx.storage.manifest import Manifest
+from gsx.storage.structure import borrowers
 from gsx.table import GraphTable, concat
 
 if TYPE_CHECKING:
@@ -43,8 +42,12 @@ class Replica:
     features: Features
     y: Array
     env: Ints
+    degree: Ints
     moved: Array
-    """``[M]`` whether a node was moved to another environment."""
+    """``[M]`` whether a training node has other features, edges or another environment."""
+    edges: tuple[Ints, Ints] | None
+    """Ends of its edges where they are not those of the source."""
+    origin: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +135,23 @@ def _replica(table: GraphTable, source: GraphTable, info: CorpusInfo) -> Replica
     parent = int(table.lists("graph", "provenance.parents").values[0])
     row = int(np.flatnonzero(source.dense("graph", "graph_id") == parent)[0])
     nodes = np.arange(source.node_ptr[row], source.node_ptr[row + 1])
-    env = table.dense("node", "node_env_id").astype(np.int64)
+    before = source.slice(row, row + 1)
+    env, features = table.dense("node", "node_env_id").astype(np.int64), features_of(table, info)
+    moved = env != before.dense("node", "node_env_id")
+    moved[changed(features_of(before, info), features)[0]] = True
+    own = not borrowers(table).any()
+    if own:  # edges are dropped and never added, so a node that has as many has the same
+        moved |= degrees(table) != degrees(before)
     return Replica(
         graph_id=int(table.dense("graph", "graph_id")[0]),
         nodes=nodes,
-        features=features_of(table, info),
+        features=features,
         y=table.dense("node", "node_y"),
         env=env,
-        moved=env != source.dense("node", "node_env_id")[nodes],
+        degree=degrees(table),
+        moved=moved & (before.dense("node", "node_split") == SPLITS.index("train")),
+        edges=global_edges(table) if own else None,
+        origin=ORIGINS[int(table.dense("graph", "origin")[0])],
     )
 
 
@@ -182,21 +194,36 @@ def _stack(parts: Sequence[Features]) -> Features:
 def node_planes(facts: NodeFacts, sample: NodeSample) -> tuple[dict[str, Array], list[Any]]:
     """Return places of nodes by their features and those of their neighbors, and distances.
 
-    Neighbors are those of the source graph, as in replicas, where only training nodes move.
+    Features of neighbors are those of the source graph, as in replicas, where only training nodes
+    move.
     """
-    src, dst = global_edges(facts.table)
-    shape = (facts.table.total_nodes,) * 2
-    links = csr_matrix((np.ones(len(src)), (src, dst)), shape=shape)
-    around = _narrow(facts.features)
-    around = np.asarray((links @ around) / np.maximum(facts.degree, 1)[:, None])
+    heard = _narrow(facts.features)
+    around = _around(global_edges(facts.table), heard)
     vectors: dict[str, Array] = {}
     for name in GROUPS:
-        if name in sample.nodes:
-            nodes = sample.nodes[name]
-            parts = [_narrow(sample.features[name]), around[nodes],
-                     np.log1p(facts.degree[nodes])[:, None]]  # fmt: skip
-            vectors[name] = np.concatenate(parts, axis=1)
+        if name not in sample.nodes:
+            continue
+        nodes = sample.nodes[name]
+        near, degree = around[nodes], facts.degree[nodes]
+        if name == "augmented":
+            for number, replica in enumerate(facts.replicas):
+                if replica.edges is None:
+                    continue
+                mine = sample.replica == number
+                own = nodes[mine] - replica.nodes[0]
+                near[mine] = _around(replica.edges, heard[replica.nodes])[own]
+                degree[mine] = replica.degree[own]
+        parts = [_narrow(sample.features[name]), near, np.log1p(degree)[:, None]]
+        vectors[name] = np.concatenate(parts, axis=1)
     return laid_flat(vectors) if vectors else ({}, [])
+
+
+def _around(edges: tuple[Ints, Ints], rows: Array) -> Array:
+    """Return the mean of the rows of every node's neighbors."""
+    src, dst = edges
+    links = csr_matrix((np.ones(len(src)), (src, dst)), shape=(len(rows), len(rows)))
+    degree = np.bincount(src, minlength=len(rows))
+    return np.asarray((links @ rows) / np.maximum(degree, 1)[:, None])
 
 
 def _narrow(features: Features) -> Array:
@@ -209,48 +236,39 @@ def _narrow(features: Features) -> Array:
     return np.asarray(features.astype(np.float64) @ signs / np.sqrt(WIDTH))
 
 
+def replaced_edges(facts: NodeFacts, replica: Replica) -> tuple[Ints, Ints]:
+    """Return ends of the edges of all source graphs, those of one as a replica has them."""
+    src, dst = global_edges(facts.table)
+    if replica.edges is None:
+        return src, dst
+    first, last = int(replica.nodes[0]), int(replica.nodes[-1])
+    others = (src < first) | (src > last)
+    own_src, own_dst = (first + ends for ends in replica.edges)
+    return np.concatenate([src[others], own_src]), np.concatenate([dst[others], own_dst])
+
+
+def lost_edges(facts: NodeFacts) -> Array:
+    """Return how many edges every training node lost in replicas that have edges of their own."""
+    counts = [np.zeros(0, dtype=np.int64)]
+    for replica in facts.replicas:
+        if replica.edges is not None:
+            train = facts.split[replica.nodes] == SPLITS.index("train")
+            counts.append((facts.degree[replica.nodes] - replica.degree)[train])
+    return np.concatenate(counts)
+
+
 def moved_counts(facts: NodeFacts) -> Array:
     """Return how many features of every moved node came out differently."""
     counts = [np.zeros(0, dtype=np.int64)]
     for replica in facts.replicas:
-        rows, _ = _changed(facts.features[replica.nodes], replica.features)
+        if replica.edges is not None:
+            continue
+        rows, _ = changed(facts.features[replica.nodes], replica.features)
         counts.append(np.bincount(rows, minlength=len(replica.nodes))[replica.moved])
     return np.concatenate(counts)
 
 
-def node_checks(facts: NodeFacts, lineage: Sequence[Manifest]) -> Iterator[Check]:
-    """Yield every check that replicas allow."""
-    if not facts.replicas:
-        return
-    kept = labels = held = nodes = 0
-    columns: set[int] = set()
-    for replica in facts.replicas:
-        rows, places = _changed(facts.features[replica.nodes], replica.features)
-        columns |= set(places.tolist())
-        stays = np.flatnonzero(~replica.moved)
-        kept += int(np.isin(stays, rows).sum())
-        held += len(stays)
-        nodes += len(replica.nodes)
-        same = np.isclose(facts.y[replica.nodes], replica.y, equal_nan=True)
-        labels += int((~same.all(axis=1)).sum())
-    seen = f"{len(facts.replicas)} of {facts.total_replicas} replicas"
-    text = f"Of {held:,} nodes that were not to move, in {seen}, {kept:,} have other features."
-    yield Check("bad" if kept else "good", "Held-out nodes are as they were", f"{kept:,}", text)
-    text = f"Of {nodes:,} nodes of {seen}, {labels:,} have another label than in the source."
-    yield Check("bad" if labels else "good", "Labels are those of the source", f"{labels:,}", text)
-    asked = [
-        m.summary["quality"]["featx"]["moved_features"]
-        for m in lineage
-        if m.stage == "generate" and "featx" in m.summary.get("quality", {})
-    ]
-    if asked:
-        text = f"{len(columns):,} features differ anywhere, of {asked[0]:,} that were to be moved."
-        good = len(columns) <= asked[0]
-        name = "Only chosen features moved"
-        yield Check("good" if good else "bad", name, f"{len(columns):,}", text)
-
-
-def _changed(before: Features, after: Features) -> tuple[Ints, Ints]:
+def changed(before: Features, after: Features) -> tuple[Ints, Ints]:
     """Return rows and columns in which two matrices differ."""
     differ = before != after
     rows, columns = differ.nonzero()

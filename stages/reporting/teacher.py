@@ -18,6 +18,7 @@ from gsx.columns import CorpusInfo
 from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array, Ints
 from gsx.stages.kernels.rows import Features
+from gsx.stages.kernels.saint import Links, links_of
 from gsx.stages.kernels.subgraphs import global_edges, sort_edges
 from gsx.stages.learning.evaluate import check_fits, load
 from gsx.stages.learning.lesson import check_corpus
@@ -28,7 +29,7 @@ from gsx.stages.nets.backbones import Backbone
 from gsx.stages.nets.descent import one_thread
 from gsx.stages.nets.networks import Network
 from gsx.stages.reporting.models import HERE, title_of
-from gsx.stages.reporting.nodes import NodeFacts, NodeSample, Replica
+from gsx.stages.reporting.nodes import NodeFacts, NodeSample, Replica, replaced_edges
 from gsx.stages.reporting.reach import laid_flat
 from gsx.stages.reporting.sample import GROUPS, Facts, Sample
 from gsx.storage.corpus import Corpus
@@ -239,11 +240,19 @@ def _told_nodes(
     parts = []
     for number, replica in enumerate(facts.replicas):
         features = _replaced(graphs.features, replica)
-        moved = replace(graphs, features=features)
+        links = graphs.links if replica.edges is None else _own_links(facts, replica)
+        moved = replace(graphs, links=links, features=features)
         with one_thread():
             parts.append(net(layout(moved, nodes[sample.replica == number], CPU)))
     seen, logits = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
     return seen.astype(np.float64), logits
+
+
+def _own_links(facts: NodeFacts, replica: Replica) -> Links:
+    """Return the links of all nodes with those of one replica in their place."""
+    src, dst = replaced_edges(facts, replica)
+    order = np.lexsort((dst, src))
+    return links_of(src[order], dst[order], facts.table.total_nodes)
 
 
 def _replaced(features: Features, replica: Replica) -> Features:
