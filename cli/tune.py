@@ -28,13 +28,23 @@ if TYPE_CHECKING:
     from gsx.pipeline.tune import Question, Tuned
     from gsx.storage.store import Artifact, Store
 
+METHODS = ("g-splice", "featx", "g-splice+featx", "drop-node", "drop-edge", "mask-feature",
+           "g-mixup", "none")  # fmt: skip
 MANY = 100_000
 ROUND = 4
 """Choices proposed together where there are workers, however many."""
 
 
-@click.command(short_help="Search options of splicing and training.")
+@click.command(short_help="Search options of methods and training.")
 @click.argument("source")
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="g-splice",
+    show_default=True,
+    metavar="METHOD",
+    help=f"What makes the corpus: {', '.join(METHODS[:-1])}; none learns from SOURCE.",
+)
 @click.option(
     "--trials", type=int, default=20, show_default=True, help="Choices to try, earlier ones too."
 )
@@ -53,7 +63,7 @@ ROUND = 4
     "--space",
     type=click.Path(path_type=Path),
     metavar="FILE.toml",
-    help="Values to choose from.  [default: the paper's]",
+    help="Values to choose from.  [default: the paper's for the method]",
 )
 @click.option(
     "--preset",
@@ -88,8 +98,8 @@ def tune(
 ) -> None:
     """Search what makes classifiers best out of distribution.
 
-    SOURCE is the name of a dataset, or a corpus. Every trial splices a corpus and trains on it;
-    the best by OOD validation is kept, and test is looked at once, of that one. The same command
+    SOURCE is the name of a dataset, or a corpus. Every trial makes a corpus and trains on it; the
+    best by OOD validation is kept, and test is looked at once, of that one. The same command
     goes on where an earlier one stopped. What is tried depends on --round, and never on how many
     workers there are.
     """
@@ -104,7 +114,7 @@ def tune(
             raise UsageError(f"{name} must be at least 1; got {value}")
     place = Store.at(store)
     found = _source(source, {"num_graphs": num_graphs, "raw": raw}, place, dry_run=dry_run)
-    values = _values(how["space"])
+    values = _values(how["space"], how["method"])
     if dry_run:
         question = None if found is None else _question(found, values, how)
         _show(question, values, place, trials, as_json=as_json)
@@ -143,34 +153,43 @@ def _source(
     return next(built.artifact for _, built in run_plan((step,), store, say=say))
 
 
-def _values(path: Path | None) -> dict[str, tuple[Any, ...]]:
-    from gsx.pipeline.space import PAPER, read_space
+def _values(path: Path | None, method: str) -> dict[str, tuple[Any, ...]]:
+    from gsx.pipeline import methods
+    from gsx.pipeline.space import read_space
 
-    return dict(PAPER if path is None else read_space(path).values)
+    own = methods.METHODS[method].values
+    return dict(own if path is None else read_space(path, method).values)
 
 
 def _question(
     source: Artifact, values: dict[str, tuple[Any, ...]], how: dict[str, Any]
 ) -> Question:
     from gsx.cli.generating import QUICK
+    from gsx.pipeline import methods
     from gsx.pipeline.space import Space
     from gsx.pipeline.trial import Common
     from gsx.pipeline.tune import Question, check_source
     from gsx.storage.corpus import Corpus
 
     corpus = Corpus(source)
-    check_source(corpus.info, corpus.splits)
+    splits = corpus.splits if corpus.info.level == "graph" else corpus.nodes
+    check_source(corpus.info, splits, how["method"])
+    method = methods.METHODS[how["method"]]
     columns = {column.name for column in corpus.info.columns}
     given = {name: how[name] for name in ("epochs", "width", "device")} | {"precision": "full"}
     quick = QUICK if how["preset"] == "quick" else {}
     fixed = {
         name: {**quick.get(name, {}), "device": how["device"]} for name in ("extract", "bridge")
     }
-    fixed["train"] = train_options(how["preset"], given, molecules="smiles" in columns)
+    if method.maker is not None and method.fixed:
+        fixed[method.maker] = dict(method.fixed)
+    fixed["train"] = train_options(
+        how["preset"], given, molecules="smiles" in columns, nodes=corpus.info.level == "node"
+    )
     return Question(
         source_key=source.key,
         space=Space(values, edge_attributes="edge_attr" in columns),
-        common=Common(fixed=fixed, seeds=how["seeds"], seed=how["seed"]),
+        common=Common(maker=method.maker, fixed=fixed, seeds=how["seeds"], seed=how["seed"]),
         round=how["round"],
     )
 

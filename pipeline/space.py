@@ -11,9 +11,9 @@ learner = ["vrex"]
 penalty = [1, 10]
 ```
 
-Without a file the sets are those the paper searches. A file narrows or widens the options it
-names; the others keep their sets, those of learners the sets the paper searches for any of the
-learners that are named. One value fixes an option.
+Without a file the sets are those the paper searches for a method. A file narrows or widens the
+options it names; the others keep their sets, those of learners the sets the paper searches for any
+of the learners that are named. One value fixes an option.
 """
 
 from __future__ import annotations
@@ -29,29 +29,19 @@ import msgspec
 import numpy as np
 
 from gsx.errors import GsxError, RecipeError, nearest
+from gsx.pipeline.methods import METHODS, MOVES, Method
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.stages import stage_named
 from gsx.stages.learners.kinds import KINDS, matters, sets_of
 
-SECTIONS = ("generate", "bridge", "extract", "train")
+SECTIONS = ("generate", "augment", "bridge", "extract", "mask", "train")
 """Stages whose options are chosen, those first that decide whether others matter."""
 FIRST = {"generate": ("options", "bridges"), "train": ("learner",)}
 """Options that decide whether others matter."""
 KEPT_OUT = ("seed", "source", "device", "formats", "shard_graphs", "augmented_only")
 """Options that say where or how often, not what."""
-PAPER: Mapping[str, tuple[Any, ...]] = {
-    "generate.options": ("100", "010", "001", "110", "101", "011", "111"),
-    "generate.bridges": ("learned", "random"),
-    "generate.f": ([2, 2], [3, 3], [4, 4]),
-    "generate.ratio": (0.6, 0.8, 1.0),
-    "generate.partners": ("any", "same-class", "same-piece"),
-    "bridge.attribute_weight": (1.5, 1.0, 0.5, 0.1),
-    "bridge.kl_weight": (1.5, 1.0, 0.5, 0.1, 1e-3),
-    "train.learner": ("erm", "vrex"),
-    "train.penalty": KINDS["vrex"].tuned["penalty"],
-}
-"""The sets of the paper; ``kl_weight`` also has the value that is gsx's own."""
 
+_MOVING = tuple(name.partition(".")[2] for name in MOVES)
 Choice = Mapping[str, str]
 """Option, as ``stage.option`` → its value as JSON."""
 
@@ -86,7 +76,8 @@ class Space:
         if stage == "train":
             learner = chosen.get("train.learner")
             return learner is None or matters(option, json.loads(learner))
-        return option in ("options", "ratio", "balanced") or bits != "100"
+        always = ("options", "ratio", "balanced")
+        return stage != "generate" or option in always or option in _MOVING or bits != "100"
 
     def draw(self, stream: np.random.Generator) -> dict[str, str]:
         """Draw a choice, every value as likely as any other."""
@@ -121,8 +112,8 @@ def options_of(chosen: Choice, stage: str) -> dict[str, Any]:
     }
 
 
-def read_space(path: Path) -> Space:
-    """Read a file of values; options it does not name keep the paper's."""
+def read_space(path: Path, method: str = "g-splice") -> Space:
+    """Read a file of values; options it does not name keep the paper's for a method."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -131,20 +122,30 @@ def read_space(path: Path) -> Space:
         raise RecipeError(f"{path} cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path.name} is not TOML: {error}") from error
-    values = dict(PAPER)
+    how = METHODS[method]
+    values, sections = dict(how.values), (*how.sections, "train")
     for section, options in document.items():
         if section not in SECTIONS or not isinstance(options, dict):
-            guess = nearest(section, SECTIONS)
+            guess = nearest(section, sections)
             raise RecipeError(f"{path.name}: `{section}` is no section that is tuned. {guess}")
+        if section not in sections:
+            has = ", ".join(f"[{each}]" for each in sections)
+            raise RecipeError(f"{path.name}: {method} does not use [{section}]; it has {has}")
         for option, given in options.items():
             where = f"{path.name} [{section}]"
-            values[f"{section}.{option}"] = _values(section, option, given, where)
+            if section == how.maker and option in how.fixed:
+                said = json.dumps(how.fixed[option])
+                raise RecipeError(f"{where}: `{option}` is {said} for {method}; leave it out")
+            found = _values(section, option, given, where, how)
+            values[f"{section}.{option}"] = found
     own = {f"train.{name}": each for name, each in sets_of(values["train.learner"]).items()}
     named = {f"train.{name}" for name in document.get("train", {})}
     return Space({**values, **{name: own[name] for name in own if name not in named}})
 
 
-def _values(section: str, option: str, given: object, where: str) -> tuple[Any, ...]:
+def _values(
+    section: str, option: str, given: object, where: str, method: Method
+) -> tuple[Any, ...]:
     """Return the values of an option, each checked by its stage as far as it can be alone."""
     fields = [
         field.name
@@ -157,11 +158,12 @@ def _values(section: str, option: str, given: object, where: str) -> tuple[Any, 
         raise RecipeError(f"{where}: unknown option `{option}`. {nearest(option, fields)}")
     if not isinstance(given, list) or not given:
         raise RecipeError(
-            f"{where}: `{option}` must be a list of values such as [{_example(section, option)}]"
+            f"{where}: `{option}` must be a list of values such as "
+            f"[{_example(section, option, method)}]"
         )
     for value in given:
         try:
-            parse_config(section, {**_reader(section, option), option: value}, where)
+            parse_config(section, {**_reader(section, option, method), option: value}, where)
         except RecipeError:
             raise
         except GsxError as error:
@@ -173,17 +175,19 @@ def _values(section: str, option: str, given: object, where: str) -> tuple[Any, 
     return tuple(given)
 
 
-def _reader(section: str, option: str) -> dict[str, str]:
-    """Return a learner that reads an option, where the others refuse it."""
+def _reader(section: str, option: str, method: Method) -> dict[str, Any]:
+    """Return options without which a stage refuses one: a learner that reads it, the method."""
+    if section == method.maker:
+        return dict(method.fixed)
     if section != "train":
         return {}
     return next(({"learner": name} for name, kind in KINDS.items() if option in kind.fills), {})
 
 
-def _example(section: str, option: str) -> str:
-    known = PAPER.get(f"{section}.{option}")
+def _example(section: str, option: str, method: Method) -> str:
+    known = method.values.get(f"{section}.{option}")
     if known is None:
-        reader = _reader(section, option)
+        reader = _reader(section, option, method)
         config = parse_config(section, reader, "") if reader else stage_named(section).config()
         known = (msgspec.to_builtins(getattr(config, option)),)
     return ", ".join(json.dumps(value) for value in known[:2])

@@ -20,6 +20,8 @@ from gsx.pipeline.stages import stage_named
 from gsx.stages.stage import silent
 from gsx.storage.store import Artifact, Store
 
+PRETRAINED = ("extract", "bridge", "mask")
+"""Stages whose artifacts generation may need, in their order."""
 SPLIT = "ood_val"
 """The split that decides."""
 
@@ -27,6 +29,8 @@ SPLIT = "ood_val"
 class Common(msgspec.Struct, frozen=True, kw_only=True):
     """What is the same in every trial."""
 
+    maker: str | None = "generate"
+    """Stage that makes the corpus; None learns from the source."""
     fixed: dict[str, dict[str, Any]] = {}
     """Options of stages that are not chosen, by stage."""
     seeds: int = 1
@@ -91,27 +95,39 @@ def run_trial(
     say: Callable[[str], None] = lambda _: None,
 ) -> Made:
     """Make the corpus and the models of a choice, or find them."""
-    from gsx.stages.splicing.inputs import preflight
-
-    generate = _config(common, chosen, "generate")
-    preflight(generate, {"corpus": source})
-    needed = stage_named("generate").inputs_of(generate).values()
-    configs = {
-        name: _config(common, chosen, name) for name in ("extract", "bridge") if name in needed
-    }
-    configs["generate"] = generate
-    plan = tuple(Step(stage_named(n), c, stage_named(n).inputs_of(c)) for n, c in configs.items())
-    *_, (_, built) = run_plan(plan, store, given={"prepare": source}, watch=watch, say=say)
-    stage = stage_named("train")
+    corpus = source
+    if common.maker is not None:
+        plan = _making(common, chosen, source)
+        *_, (_, built) = run_plan(plan, store, given={"prepare": source}, watch=watch, say=say)
+        corpus = built.artifact
+    stage, learned_from = stage_named("train"), common.maker or "prepare"
     models = []
     for seed in range(common.seed, common.seed + common.seeds):
-        config = _config(common, chosen, "train", seed=seed)
+        config = _config(common, chosen, "train", seed=seed, source=learned_from)
         step = Step(stage, config, stage.inputs_of(config))
-        given = {"generate": built.artifact}
+        given = {learned_from: corpus}
         models += [
             b.artifact for _, b in run_plan((step,), store, given=given, watch=watch, say=say)
         ]
-    return Made(corpus=built.artifact, models=tuple(models))
+    return Made(corpus=corpus, models=tuple(models))
+
+
+def _making(common: Common, chosen: Choice, source: Artifact) -> tuple[Step, ...]:
+    """Return the steps that make the corpus of a choice."""
+    assert common.maker is not None
+    wanted = _config(common, chosen, common.maker)
+    if common.maker == "generate":
+        from gsx.stages.extrapolating.build import preflight as movable
+        from gsx.stages.splicing.inputs import preflight
+
+        if wanted.featx:
+            movable(wanted, {"corpus": source})
+        if wanted.enabled:
+            preflight(wanted, {"corpus": source})
+    needed = stage_named(common.maker).inputs_of(wanted).values()
+    configs = {name: _config(common, chosen, name) for name in PRETRAINED if name in needed}
+    configs[common.maker] = wanted
+    return tuple(Step(stage_named(n), c, stage_named(n).inputs_of(c)) for n, c in configs.items())
 
 
 def _config(common: Common, chosen: Choice, stage: str, **own: Any) -> Any:  # noqa: ANN401

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gsx.columns import CorpusInfo
 from gsx.errors import StageError, UsageError
+from gsx.pipeline.methods import check_applies
 from gsx.pipeline.runner import Watch
 from gsx.pipeline.shards import Hire
 from gsx.pipeline.space import Space
@@ -67,13 +68,9 @@ Report = Callable[[Tried, Tried | None], None]
 """Told of every trial that ended, with the best so far."""
 
 
-def check_source(info: CorpusInfo, splits: Mapping[str, int]) -> None:
-    """Refuse a corpus by which nothing can be chosen."""
-    if info.level == "node":
-        raise UsageError(
-            f"{info.name} labels nodes, and tuning searches over splices of labelled graphs. "
-            "`gsx train` learns from it as it is."
-        )
+def check_source(info: CorpusInfo, splits: Mapping[str, int], method: str) -> None:
+    """Refuse a corpus by which nothing can be chosen; ``splits`` are those of what is labelled."""
+    check_applies(method, info.level, info.name)
     if SPLIT not in splits:
         raise UsageError(
             f"tuning picks by `{SPLIT}`, which {info.name} lacks; it has {', '.join(splits)}."

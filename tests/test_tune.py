@@ -10,12 +10,14 @@ from click.testing import CliRunner
 
 from gsx.cli.main import cli
 from gsx.errors import RecipeError, StageError, StoreError, UsageError
-from gsx.pipeline.space import PAPER, Space, options_of, read_space
+from gsx.pipeline.methods import METHODS
+from gsx.pipeline.space import Space, options_of, read_space
 from gsx.pipeline.study import Study, alone
 from gsx.stages.learning.fit import Steps
 from gsx.storage.store import Store
 from tests.made import write_small_corpus
 
+PAPER = METHODS["g-splice"].values
 SIZES = {"train": 60, "id_val": 20, "id_test": 20, "ood_val": 30, "ood_test": 30}
 SMALL = """
 [generate]
