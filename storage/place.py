@@ -13,6 +13,7 @@ from fsspec.core import url_to_fs
 
 from gsx.errors import ArtifactError, GsxError, StoreError
 from gsx.storage.disk import regular_files
+from gsx.storage.web import is_plain, open_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class Place:
 
     def stream(self, name: str) -> BinaryIO:
         """Open a file to be read once, from its start: plain HTTP servers know nothing else."""
+        if is_plain(self.url, self.fs):
+            return open_url(self.path(name))
         plain = {"block_size": 0} if self.url.startswith(("http://", "https://")) else {}
         return cast("BinaryIO", self.fs.open(self.path(name), "rb", **plain))
 
