@@ -17,7 +17,7 @@ from gsx.errors import UsageError
 from gsx.ragged import texts_of
 from gsx.stages.export import export
 from gsx.stages.exporting.flat import with_labels
-from gsx.stages.exporting.good import place_of
+from gsx.stages.exporting.good import place_of, sort_of
 from gsx.storage.corpus import Corpus
 from gsx.storage.csv_file import write_csv
 from gsx.storage.store import Store
@@ -208,6 +208,9 @@ def test_names_of_good_follow_the_dataset(corpus):
         ("GOODHIV", "scaffold", "covariate"),
         ("GOODAssay", "size", "covariate"),
     ]
+    sorts = [sort_of(msgspec.structs.replace(corpus.info, name=name))
+             for name in ("motif-size", "twitter-length", "nci1-size")]  # fmt: skip
+    assert sorts == ["syn", "nlp", "real"]
 
 
 def test_ogb_reads_graphs_labels_and_splits(corpus, tmp_path):

@@ -31,6 +31,8 @@ SHIFTS = ("no_shift", "covariate", "concept")
 _NAMES = {"motif": "GOODMotif", "hiv": "GOODHIV", "cmnist": "GOODCMNIST", "sst2": "GOODSST2",
           "twitter": "GOODTwitter", "cora": "GOODCora", "cora-ml": "GOODCoraML",
           "webkb": "GOODWebKB", "cbas": "GOODCBAS", "twitch": "GOODTwitch"}  # fmt: skip
+_SORTS = {"motif": "syn", "fsmotif": "syn", "cmnist": "syn", "cbas": "syn", "sst2": "nlp",
+          "twitter": "nlp"}  # fmt: skip
 _DOMAINS = {"base": "basis"}
 TASKS = {"classification": "Multi-label classification", "binary": "Binary classification",
           "multitask": "Binary classification", "regression": "Regression"}  # fmt: skip
@@ -116,6 +118,13 @@ def place_of(info: CorpusInfo) -> tuple[str, str, str]:
     return _NAMES.get(family, f"GOOD{words}"), _DOMAINS.get(info.domain, info.domain), shift
 
 
+def sort_of(info: CorpusInfo) -> str:
+    """Return what GOOD calls the sort of a dataset; it has encoders for molecules alone."""
+    if any(column.name == "smiles" for column in info.columns):
+        return "mol"
+    return _SORTS.get(info.name.split("-")[0], "real")
+
+
 Graphs = tuple[dict[str, Any], dict[str, torch.Tensor]]
 """Concatenated values, and pointers to the graphs in each of them."""
 
@@ -190,7 +199,7 @@ def _meta(info: CorpusInfo, found: dict[str, Graphs]) -> dict[str, Any]:
     classes = len(info.outputs) if info.task != "regression" else 1
     train = found["train"][0]["env_id"] if "train" in found else torch.zeros(0)
     return {
-        "dataset_type": "mol" if "smiles" in values else "syn",
+        "dataset_type": sort_of(info),
         "model_level": "graph",
         "dim_node": int(values["x"].shape[1]),
         "dim_edge": int(values["edge_attr"].shape[1]) if "edge_attr" in values else 0,

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from gsx.pyg import MASKS
 from gsx.stages.exporting.given import Given
-from gsx.stages.exporting.good import METRICS, SHIFTS, TASKS, numbers, place_of
+from gsx.stages.exporting.good import METRICS, SHIFTS, TASKS, numbers, place_of, sort_of
 from gsx.stages.exporting.node_arrays import NodeArrays, node_arrays
 from gsx.stages.exporting.tensors import save_tensors
 from gsx.storage.bundle import Bundle
@@ -78,7 +78,7 @@ def fill_nodes(bundle: Bundle, given: Given) -> None:
         "metric": METRICS[info.metric],
         "labels": given.labels,
         "meta": {
-            "dataset_type": "real",
+            "dataset_type": sort_of(info),
             "model_level": "node",
             "dim_node": info.num_features,
             "dim_edge": int(values["edge_attr"].shape[1]) if "edge_attr" in values else 0,
