@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gsx.storage.lineage import Ancestor
 
-BOX, HIGH, ACROSS, DOWN, EDGE = 190, 52, 70, 24, 16
+BOX, HIGH, ACROSS, DOWN, EDGE, LANE = 190, 52, 70, 24, 16, 14
+POINTS = 64
+"""Of a curve, that are held against boxes."""
 COLORS = {"corpus": "#0072b2", "extractor": "#b36200", "bridge": "#00795a", "model": "#a04878"}
 
 
 def lineage_svg(steps: Sequence[Ancestor]) -> str:
     """Draw every artifact once; an arrow leads from what was read to what was made.
 
-    An arrow says what it was read for, unless that is what it is.
+    An arrow says what it was read for, unless that is what it is. One that would run behind a box
+    goes around all of them, in a lane below.
     """
     parents = _parents(steps)
     column = {key: _depth(key, parents, frozenset()) for key in parents}
@@ -26,7 +29,7 @@ def lineage_svg(steps: Sequence[Ancestor]) -> str:
         rows.setdefault(most - column[key], []).append(key)
     tallest = max(len(keys) for keys in rows.values())
     width = EDGE * 2 + (most + 1) * BOX + most * ACROSS
-    height = EDGE * 2 + tallest * HIGH + (tallest - 1) * DOWN
+    below = EDGE + tallest * HIGH + (tallest - 1) * DOWN
     place = {
         key: (
             EDGE + at * (BOX + ACROSS),
@@ -36,6 +39,18 @@ def lineage_svg(steps: Sequence[Ancestor]) -> str:
         for row, key in enumerate(keys)
     }
     first = {step.key: step for step in reversed(steps)}
+    arrows, lanes = [], 0
+    for child, found in parents.items():
+        for number, (key, role) in enumerate(sorted(found, key=lambda pair: place[pair[0]][1])):
+            entry = place[child][1] + HIGH * (number + 1) / (len(found) + 1)
+            start = (place[key][0] + BOX, place[key][1] + HIGH / 2)
+            end = (place[child][0] - 2, entry)
+            others = [at for box, at in place.items() if box not in (key, child)]
+            behind = _hidden(start, end, others)
+            lanes += behind
+            lane = below + LANE * lanes if behind else None
+            arrows.append(_arrow(start, end, lane, "" if role == first[key].kind else role))
+    height = below + LANE * lanes + EDGE
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:g}" '
         f'width="{width}" height="{height:g}" font-family="system-ui, sans-serif" font-size="13">',
@@ -43,15 +58,7 @@ def lineage_svg(steps: Sequence[Ancestor]) -> str:
         'orient="auto"><path d="M0 0L8 4L0 8z" fill="#6b7680"/></marker></defs>',
         f'<rect width="{width}" height="{height:g}" fill="#fbfaf7"/>',
     ]
-    for child, found in parents.items():
-        for number, (key, role) in enumerate(sorted(found, key=lambda pair: place[pair[0]][1])):
-            lines.append(
-                _arrow(
-                    place[key],
-                    (place[child][0], place[child][1] + HIGH * (number + 1) / (len(found) + 1)),
-                    "" if role == first[key].kind else role,
-                )
-            )
+    lines += arrows
     lines += [_box(place[key], first[key]) for key in parents]
     return "\n".join([*lines, "</svg>\n"])
 
@@ -77,10 +84,31 @@ def _depth(key: str, parents: dict[str, list[tuple[str, str]]], met: frozenset[s
     return max(steps, default=-1) + 1
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float], role: str) -> str:
-    x, y, u, v = start[0] + BOX, start[1] + HIGH / 2, end[0] - 2, end[1]
+Point = tuple[float, float]
+
+
+def _hidden(start: Point, end: Point, boxes: Sequence[Point]) -> bool:
+    """Say whether a curve between two points runs behind a box."""
+    (x, y), (u, v) = start, end
+    for number in range(1, POINTS):
+        t = number / POINTS
+        at = x + (u - x) * (1.5 * t * (1 - t) + t**3)
+        high = y + (v - y) * (3 * t**2 - 2 * t**3)
+        if any(a <= at <= a + BOX and b <= high <= b + HIGH for a, b in boxes):
+            return True
+    return False
+
+
+def _arrow(start: Point, end: Point, lane: float | None, role: str) -> str:
+    (x, y), (u, v) = start, end
     bend = (u - x) / 2
     curve = f"M{x:g} {y:g}C{x + bend:g} {y:g} {u - bend:g} {v:g} {u:g} {v:g}"
+    if lane is not None:
+        half, left, right = ACROSS / 2, x + ACROSS, u - ACROSS
+        curve = (
+            f"M{x:g} {y:g}C{x + half:g} {y:g} {x + half:g} {lane:g} {left:g} {lane:g}"
+            f"H{right:g}C{u - half:g} {lane:g} {u - half:g} {v:g} {u:g} {v:g}"
+        )
     label = (
         f'<text x="{u - 10:g}" y="{v - 5:g}" text-anchor="end" font-size="11" fill="#5a646e">'
         f"{escape(role)}</text>"

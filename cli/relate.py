@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gsx.storage.store import Artifact
 
 
+WIDE = 26
+"""Letters of a value that are shown."""
+
+
 @click.command(short_help="Show what an artifact was made from.")
 @click.argument("artifact")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Draw it instead.")
@@ -73,15 +77,25 @@ def diff(left: str, right: str, *, manifests_only: bool, store: str | None, as_j
         print_json({"same_content": same, "differences": rows, **more})
         return
     click.echo("same content" if same else "different content")
-    shown = found
+    left_out: tuple[str, ...] = ()
     if graphs is not None:
         click.echo(_graphs_text(graphs))
-        shown = [item for item in found if not item.where.startswith(("summary", "files"))]
-    for item in shown:
-        lines = (item.where, f"  - {item.left}", f"  + {item.right}")
-        click.echo("\n".join(map(plain, lines)))
+        left_out += ("summary", "files")
+    if a.manifest.stage != b.manifest.stage:  # options of one mean nothing to the other
+        left_out += ("stage_version", "config", "seeds", "raw")
+    shown = [item for item in found if item.where.partition(".")[0] not in left_out]
+    lines = [(plain(item.where), _short(item.left), _short(item.right)) for item in shown]
+    if lines:
+        click.echo(table(lines, ("DIFFERS", "LEFT", "RIGHT")))
     if len(shown) < len(found):
-        say(f"{len(found) - len(shown)} more differences of summary and files: --json lists them")
+        say(f"{len(found) - len(shown)} more differences of {', '.join(left_out)}: --json lists "
+            "them")  # fmt: skip
+
+
+def _short(value: object) -> str:
+    """Return a value as one that fits into a column."""
+    text = "" if value is None else plain(str(value))
+    return text if len(text) <= WIDE else f"{text[: WIDE - 1]}…"
 
 
 def _compared(left: Artifact, right: Artifact) -> dict[str, Any] | None:

@@ -73,7 +73,7 @@ def test_a_parent_with_other_content_is_another_parent(store):
 def test_the_command_says_whether_the_content_is_the_same(store):
     left, right = blob(store), blob(store, config={"size": 2})
     words = ("diff", left.key, right.key, "--store", store.place.url)
-    assert gsx(*words).out == "same content\nconfig.size\n  - 1\n  + 2\n"
+    assert gsx(*words).out == ("same content\nDIFFERS      LEFT  RIGHT\nconfig.size  1     2\n")
     assert json.loads(gsx(*words, "--json").out) == {
         "same_content": True,
         "differences": [{"where": "config.size", "left": 1, "right": 2}],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gsx.cli.lineage_svg import HIGH, lineage_svg
 from gsx.storage.lineage import Ancestor, descendants, lineage
 from gsx.storage.manifest import Parent
 from gsx.storage.store import Store
@@ -142,3 +143,19 @@ def test_lineage_is_drawn_with_every_artifact_once(store, tmp_path):
     arrows = [node for node in picture.iter("{http://www.w3.org/2000/svg}path")
               if "marker-end" in node.attrib]  # fmt: skip
     assert len(arrows) == 4
+    plain = [arrow for arrow in arrows if "H" not in arrow.attrib["d"]]
+    assert len(plain) == 4
+
+
+def test_an_arrow_does_not_run_behind_a_box(store):
+    import re
+
+    first = blob(store)
+    middle = child(store, first)
+    last = child(store, middle, first, stage="last")
+    picture = lineage_svg(list(lineage(store, last)))
+    low = max(float(y) + HIGH for y in re.findall(r'<rect x="[^"]*" y="([^"]*)"', picture))
+    around = re.findall(r'<path d="(M[^"]*H[^"]*)"', picture)
+    assert len(around) == 1
+    lane = float(re.search(r" (\d+)H", around[0])[1])
+    assert low < lane < float(re.search(r'height="(\d+)"', picture)[1])
