@@ -162,6 +162,15 @@ print(sorted(datasets), meta['num_envs'], meta['num_classes'], datasets['task'],
     )
 
 
+def test_files_without_graphs_hold_none(corpus, tmp_path):
+    write(corpus, tmp_path / "out", "good")
+    folder = tmp_path / "out/GOODMotif/basis/processed"
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert len(sizes) == 13
+    without = [size for name, size in sizes.items() if not name.startswith("covariate")]
+    assert max(without) < 10_000 < sizes["covariate_train.pt"]
+
+
 @pytest.mark.parametrize("mode", ["argmax", "soft"])
 def test_good_takes_the_likeliest_class_or_soft_labels_if_asked(corpus, tmp_path, mode):
     table = corpus.table(split="train")
