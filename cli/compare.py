@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gsx.cli.named import corpus_named
 from gsx.cli.options import device_option, json_option, store_option
 from gsx.cli.output import RULES, print_json, say, score_text, table
 
@@ -52,7 +53,7 @@ def evaluate(
 
     place = Store.at(store)
     artifacts = _distinct([place.resolve(model, kind="model") for model in models])
-    graphs = place.resolve(corpus, kind="corpus")
+    graphs = corpus_named(place, corpus)
     rule = selection or _shared_rule(artifacts, WEIGHTS)
     with one_thread():
         found = [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gsx.cli.named import corpus_named
 from gsx.cli.options import FORMATS
-from gsx.errors import ArtifactError, UsageError
+from gsx.errors import UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stages import stage_named
@@ -101,19 +101,6 @@ def _check(config: Any, inputs: Mapping[str, Artifact]) -> None:  # noqa: ANN401
         movable(config, inputs)
     if config.enabled:
         preflight(config, inputs)
-
-
-def corpus_named(place: Store, source: str) -> Artifact:
-    """Find a corpus; a word that looks like a dataset gets a guess."""
-    try:
-        return place.resolve(source, kind="corpus")
-    except ArtifactError as error:
-        names = [name for family in FAMILIES for name in (*family.names, *family.aliases)]
-        guess = difflib.get_close_matches(source, names, n=1)
-        if not guess:
-            raise
-        message = f"no dataset and no corpus `{source}`. Did you mean `{guess[0]}`?"
-        raise UsageError(message) from error
 
 
 def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:

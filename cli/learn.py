@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.executing import run_stage
+from gsx.cli.named import corpus_named
 from gsx.cli.options import Making, device_option, making_options
 from gsx.cli.output import RULES, built_object, print_json, score_text, table
 from gsx.stages.learners.kinds import KINDS
@@ -115,7 +116,7 @@ def train(
 
     if (results is None) != (method is None):
         raise UsageError("give --results DIR and --method NAME together")
-    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    artifact = corpus_named(Store.at(making.store), corpus)
     made_by = artifact.manifest.stage
     source = made_by if made_by in ("generate", "augment") else "prepare"
     options = train_options(preset, given, **_kind(artifact))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gsx.cli.executing import execute, print_last, run_stage, steps_of
+from gsx.cli.named import corpus_named
 from gsx.cli.options import (
     FORMATS,
     Asked,
@@ -92,7 +93,7 @@ def describe(corpus: str, making: Making) -> None:
     from gsx.cli.statistics import show_statistics
     from gsx.storage.store import Store
 
-    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    artifact = corpus_named(Store.at(making.store), corpus)
     built = run_stage("describe", {}, {"prepare": artifact}, making)
     if built is not None and not making.quiet and not making.as_json:
         show_statistics(built)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gsx.cli.executing import run_stage
+from gsx.cli.named import corpus_named
 from gsx.cli.options import Making, device_option, making_options
 from gsx.cli.output import plain
 
@@ -48,7 +49,7 @@ def extract(
     """Learn which connected piece of every training graph of CORPUS carries its label."""
     from gsx.storage.store import Store
 
-    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    artifact = corpus_named(Store.at(making.store), corpus)
     options = {
         "extractor": extractor,
         "seed": seed,
@@ -80,7 +81,7 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Learn from cuts of the training graphs of CORPUS how two parts are joined."""
     from gsx.storage.store import Store
 
-    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    artifact = corpus_named(Store.at(making.store), corpus)
     options = {name: value for name, value in given.items() if value is not None}
     run_stage("bridge", options, {"prepare": artifact}, making)
 
@@ -101,7 +102,7 @@ def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Learn which features of CORPUS vary with the environment and do not make the label."""
     from gsx.storage.store import Store
 
-    artifact = Store.at(making.store).resolve(corpus, kind="corpus")
+    artifact = corpus_named(Store.at(making.store), corpus)
     options = {name: value for name, value in given.items() if value not in (None, ())}
     built = run_stage("mask", options, {"prepare": artifact}, making)
     if built is not None and not making.quiet and not making.as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.executing import run_stage
+from gsx.cli.named import corpus_named
 from gsx.cli.options import FORMATS, Making, json_option, making_options, store_option
 from gsx.cli.output import ordered, print_json, progress_bar, readable_bytes
 
@@ -66,7 +67,7 @@ def export(
         raise UsageError(f"DIR is {directory}, but --out says {out}; name one of them.")
     target = directory or out
     store = Store.at(making.store)
-    artifact = store.resolve(corpus, kind="corpus")
+    artifact = corpus_named(store, corpus)
     if form in FORMATS:
         options = {"formats": FORMATS[form]}
         run_stage("convert", options, {"prepare": artifact}, making, target)
@@ -171,7 +172,7 @@ def report(
         raise UsageError("--model names a classifier and --no-models leaves all out; give one.")
     refuse_unless_file(out)
     place = Store.at(store)
-    artifact = place.resolve(corpus, kind="corpus")
+    artifact = corpus_named(place, corpus)
     lineage = manifests(place, artifact)
     teacher = None if model is None else _taught(place.resolve(model, kind="model"), lineage)
     models = []

@@ -133,7 +133,7 @@ def _source(
     source: str, options: dict[str, Any], store: Store, *, dry_run: bool
 ) -> Artifact | None:
     """Return the source corpus, prepared where it is the name of a dataset; None if not yet."""
-    from gsx.cli.generating import corpus_named
+    from gsx.cli.named import corpus_named
     from gsx.errors import UsageError
     from gsx.pipeline.plan import Step, identity_of
     from gsx.pipeline.recipe import parse_config

@@ -234,6 +234,11 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
         (("verify",), 2, "name artifacts to verify, or say `--all`"),
         (("run", "none.toml"), 2, "no recipe none.toml"),
         (("describe", "abcdef"), 3, "no corpus artifact `abcdef` in artifacts."),
+        (("pretrain", "mask", "cbas-color"), 2,
+         "`cbas-color` is a dataset. Make a corpus of it with `gsx prepare cbas-color`, and type "
+         "the key that it prints."),
+        (("train", "motif-sise"), 2,
+         "no dataset and no corpus `motif-sise`. Did you mean `motif-size`?"),
     ],
 )  # fmt: skip
 def test_mistakes_get_one_clear_line_and_their_exit_code(tmp_path, words, code, text):

@@ -289,6 +289,18 @@ def test_a_mask_for_other_features_is_refused(made, tmp_path):
     )
 
 
+def test_a_mask_of_another_dataset_is_refused(made, tmp_path):
+    table, info = planted_graphs(60)
+    info = msgspec.structs.replace(info, name="others")
+    corpus = write_planted(tmp_path, table, info)
+    with pytest.raises(UsageError) as error:
+        generate({**made, "prepare": corpus}, tmp_path)
+    assert str(error.value) == (
+        f"mask {made['mask'].key[:12]} says which features of planted-graphs vary with the "
+        "environment, not of others. Learn one on it: `gsx pretrain mask`."
+    )
+
+
 def test_a_mask_of_nothing_is_refused(tmp_path):
     table, info = planted_graphs(600)
     features = np.tile(table.dense("node", "node_feat")[:, :6], 2)

@@ -76,6 +76,12 @@ def rules_of(
             f"{where} is for {width} features; {info.name} has {info.num_features}. Learn one on "
             "it: `gsx pretrain mask`."
         )
+    of = artifact.manifest.summary.get("name", info.name)
+    if of != info.name:
+        raise UsageError(
+            f"{where} says which features of {of} vary with the environment, not of {info.name}. "
+            "Learn one on it: `gsx pretrain mask`."
+        )
     domains = Domains(arrays["low"], arrays["high"], arrays["step"])
     chosen = arrays["mask"] == 1
     if config.featx_features == "all":
