@@ -41,12 +41,7 @@ def node_cards(info: CorpusInfo, facts: NodeFacts, sample: NodeSample) -> list[C
     for group, place in _choose(facts, sample):
         node, env = int(sample.nodes[group][place]), int(sample.env[group][place])
         label = label_text(info, sample.y[group][place])
-        number, degree, links, kind = (
-            _number(facts, node),
-            facts.degree,
-            whole,
-            "node of the source",
-        )
+        number, links, kind = _number(facts, node), whole, "node of the source"
         more: tuple[str, ...] = ()
         if group == "augmented":
             turn = int(sample.replica[place])
@@ -56,9 +51,9 @@ def node_cards(info: CorpusInfo, facts: NodeFacts, sample: NodeSample) -> list[C
                 more = _moves(facts.features[[node]], sample.features[group][[place]])
             else:
                 if turn not in own:
-                    own[turn] = _links(*replaced_edges(facts, replica), len(degree))
+                    own[turn] = _links(*replaced_edges(facts, replica), facts.table.total_nodes)
                 links = own[turn]
-                lost = int(degree[node] - replica.degree[node - replica.nodes[0]])
+                lost = int(facts.degree[node] - replica.degree[node - replica.nodes[0]])
                 more = (f"{lost} of them dropped",)
         drawn.append(
             Card(
@@ -67,7 +62,7 @@ def node_cards(info: CorpusInfo, facts: NodeFacts, sample: NodeSample) -> list[C
                 kind=kind,
                 env=f"{env} · {names[env]}" if env in names else "hidden",
                 label=label,
-                lines=(f"node {number} · {int(degree[node])} edges", *more),
+                lines=(f"node {number} · {int(facts.degree[node])} edges", *more),
                 alt=f"Node {number} and its neighbors, {kind}, label {label}",
             )
         )
