@@ -80,6 +80,10 @@ class Draft:
         self._sweep("earlier")
         return lost
 
+    def is_empty(self) -> bool:
+        """Say whether no unit is finished, of this run or an earlier one."""
+        return not (self._records("progress") or self._records("earlier"))
+
     def seal(self) -> dict[str, FileEntry]:
         """Remove all that is not a unit of this run and return the files that stay, by path."""
         self._sweep("progress")

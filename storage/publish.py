@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from filelock import FileLock, Timeout
 
-from gsx.errors import ArtifactError, StoreError
+from gsx.errors import ArtifactError, GsxError, StoreError
 from gsx.storage.digest import artifact_key, readable_json, sha256_bytes
 from gsx.storage.disk import (
     explained,
@@ -127,7 +127,12 @@ def build(
                 return _reuse(store, identity)
             target = store.folder(identity.kind, identity.key, now[-1] + 1 if now else 1)
             draft = Draft(drafts / identity.key, target)
-            manifest, seconds, note = _fill(draft, identity, produce)
+            try:
+                manifest, seconds, note = _fill(draft, identity, produce)
+            except GsxError:
+                if draft.is_empty():  # what was refused at once leaves nothing to go on with
+                    remove_tree(draft.root)
+                raise
             won = _publish(draft, target, manifest)
             remove_tree(draft.root)
             if target.local is None:

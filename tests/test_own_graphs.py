@@ -268,6 +268,7 @@ def test_a_folder_of_good_keeps_its_splits_and_environments(tmp_path):
     assert list(source.split_sizes.values()) == [8, 8, 8, 8, 8]
     assert [each.name for each in source.info.environments] == ["environment 0", "environment 1"]
     assert (source.info.name, source.info.domain) == ("size", "domain_id")
+    assert source.info.description.startswith("A user's own graphs, split by domain_id (column")
     assert checked(source)["id_val"].num_nodes.tolist() == list(range(11, 19))
     assert (checked(source)["ood_val"].graph["env_id"] == -1).all()
     assert checked(source)["train"].graph["env_id"].tolist() == [0, 1] * 4

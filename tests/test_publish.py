@@ -79,6 +79,16 @@ def test_a_failing_stage_leaves_nothing_visible(store):
     assert store.find("blob", identity().key) is None
 
 
+def test_what_is_refused_at_once_leaves_no_draft(store):
+    def refuse(draft):
+        draft.scratch.joinpath("half").write_bytes(b"read so far")
+        raise StageError("no such column")
+
+    with pytest.raises(StageError, match="no such column"):
+        build(store, identity(), refuse)
+    assert list((store.place.local / ".drafts").iterdir()) == []
+
+
 def test_units_finished_before_a_failure_are_not_written_again(store):
     written = []
 

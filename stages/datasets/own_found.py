@@ -189,7 +189,7 @@ def _graphs(
                 found.table, found.node_words, found.edge_words, outputs=len(labels.outputs)
             ),
             num_features=found.table.dense("node", "node_feat").shape[1],
-            description=describe(chosen),
+            description=describe(chosen, domain),
         ),
         split_sizes=counts,
         build=builder(found.table.with_columns(graph=columns)),
@@ -216,7 +216,11 @@ def _nodes(
         placed=placed,
     )
     about = About(
-        name=chosen["name"], domain=domain, description=describe(chosen), licence="", citation=""
+        name=chosen["name"],
+        domain=domain,
+        description=describe(chosen, domain),
+        licence="",
+        citation="",
     )
     empty = empty_split_warnings(split_counts(placed.split))
     return node_source(graph, about, warnings=empty + warnings)

@@ -108,12 +108,10 @@ def rule_of(chosen: Mapping[str, Any]) -> Rule:
     )
 
 
-def describe(chosen: Mapping[str, Any]) -> str:
-    """Say how a corpus was split."""
-    return (
-        f"A user's own graphs, split by {chosen['domain']} ({chosen['rule']}, "
-        f"{chosen['direction']})."
-    )
+def describe(chosen: Mapping[str, Any], domain: str) -> str:
+    """Say how a corpus was split; ``domain`` is what it is sorted by where nothing was asked."""
+    by = domain if chosen["domain"] == "auto" else chosen["domain"]
+    return f"A user's own graphs, split by {by} ({chosen['rule']}, {chosen['direction']})."
 
 
 def _ratios(rule: str, given: tuple[float, ...]) -> tuple[float, ...]:

@@ -38,7 +38,7 @@ def open_smiles(order: Order, chosen: Mapping[str, Any]) -> Source:
         infer=chosen["environments"] == "infer",
         strict=chosen["strict"],
     )
-    about = About(name=chosen["name"], description=describe(chosen))
+    about = About(name=chosen["name"], description=describe(chosen, domain))
     source = open_molecules(asked, about, rng(order.seed, "prepare", order.name, "id"))
     more = label_warnings(labels, source.split_sizes, "graph")
     return replace(source, warnings=source.warnings + more)
