@@ -64,7 +64,6 @@ DATASETS = {
         ("--backbone", "gin", "--average", "0.999"),
         prepare=("--num-graphs", "7000"),
         domain=COLORS,
-        move=ANYWHERE,
         graphs=4200,
         epochs=60,
     ),
