@@ -273,8 +273,8 @@ def test_the_command_line_takes_gcn_for_nodes_and_evaluates(tmp_path):
         (("pretrain", "bridge"), 4, "cbas-color labels nodes; graphs are spliced only where graphs "
          "have labels. `gsx train` learns from it as it is."),
         (("generate",), 4, "cbas-color labels nodes; splicing needs a corpus of labelled graphs."),
-        (("tune",), 2, "cbas-color labels nodes, and tuning searches over splices of labelled "
-         "graphs. `gsx train` learns from it as it is."),
+        (("tune",), 2, "g-splice is for labelled graphs; cbas-color has labelled nodes. Tune "
+         "another `--method`: featx, drop-edge, mask-feature, none."),
     ],
 )  # fmt: skip
 def test_what_splices_refuses_labelled_nodes(tmp_path, words, code, message):
