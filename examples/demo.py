@@ -41,9 +41,10 @@ def compare(key: str) -> None:
     print("\nAccuracy on OOD test graphs, at the epoch that was best on OOD validation:")
     print("\n".join(lines))
     print(
-        "This is a demo, not a result: one seed, 1,800 source graphs, a network of 32 units. Both\n"
-        "took as many steps. Intervals are over the 300 test graphs alone; other seeds differ by\n"
-        "more. What was measured at full size is in results/ and docs/paper-map.md."
+        "This is a demo, not a result: one seed, 1,800 source graphs, a network of 32\n"
+        "units. Both took as many steps. Intervals are over the 300 test graphs alone;\n"
+        "other seeds differ by more. What was measured at full size is in\n"
+        "docs/results.md."
     )
 
 
