@@ -16,7 +16,7 @@ def task_words(info: CorpusInfo) -> str:
     named = ", ".join(info.outputs[:MOST_NAMES]) + (" …" if len(info.outputs) > MOST_NAMES else "")
     if info.task == "classification":
         said = f"Every {item} is one of {len(info.outputs)} classes ({named})"
-    elif info.task == "binary":
+    elif info.task in ("binary", "multitask"):
         said = f"Every {item} says yes or no to {named}"
     else:
         said = f"Every {item} has a value of {named}"

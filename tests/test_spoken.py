@@ -21,7 +21,7 @@ def info(**said):
          "a / b"),
         ({"outputs": ("active",), "task": "binary", "metric": "roc_auc"},
          "Every graph says yes or no to active, scored by ROC-AUC.", "no / yes"),
-        ({"outputs": ("p", "q"), "task": "binary", "metric": "roc_auc"},
+        ({"outputs": ("p", "q"), "task": "multitask", "metric": "roc_auc"},
          "Every graph says yes or no to p, q, scored by ROC-AUC.", None),
         ({"outputs": ("logp",), "task": "regression", "metric": "rmse"},
          "Every graph has a value of logp, scored by RMSE.", None),
