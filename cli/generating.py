@@ -13,6 +13,7 @@ from gsx.errors import UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stages import stage_named
+from gsx.stages.generate import preflight
 from gsx.stages.prepare import FAMILIES
 from gsx.storage.store import Artifact, Store
 
@@ -57,7 +58,9 @@ def generating_plan(
     configs["generate"] = wanted
     if "prepare" in artifacts:
         roles = stage_named("generate").inputs_of(wanted)
-        _check(wanted, {role: artifacts[name] for role, name in roles.items() if name in artifacts})
+        preflight(
+            wanted, {role: artifacts[name] for role, name in roles.items() if name in artifacts}
+        )
     return make_plan(Recipe("generate", configs)), artifacts
 
 
@@ -89,18 +92,6 @@ def _source(
     if given["num_graphs"] is not None:
         raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
     return {}, {"prepare": corpus_named(place, source)}
-
-
-def _check(config: Any, inputs: Mapping[str, Artifact]) -> None:  # noqa: ANN401
-    """Refuse what does not fit together, before anything is trained."""
-    # Both load torch, which nothing else here needs.
-    from gsx.stages.extrapolating.build import preflight as movable
-    from gsx.stages.splicing.inputs import preflight
-
-    if config.featx:
-        movable(config, inputs)
-    if config.enabled:
-        preflight(config, inputs)
 
 
 def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:

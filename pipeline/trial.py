@@ -17,6 +17,7 @@ from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.runner import Watch, run_plan
 from gsx.pipeline.space import Choice, options_of
 from gsx.pipeline.stages import stage_named
+from gsx.stages.generate import preflight
 from gsx.stages.stage import silent
 from gsx.storage.store import Artifact, Store
 
@@ -117,13 +118,7 @@ def _making(common: Common, chosen: Choice, source: Artifact) -> tuple[Step, ...
     assert common.maker is not None
     wanted = _config(common, chosen, common.maker)
     if common.maker == "generate":
-        from gsx.stages.extrapolating.build import preflight as movable
-        from gsx.stages.splicing.inputs import preflight
-
-        if wanted.featx:
-            movable(wanted, {"corpus": source})
-        if wanted.enabled:
-            preflight(wanted, {"corpus": source})
+        preflight(wanted, {"corpus": source})
     needed = stage_named(common.maker).inputs_of(wanted).values()
     configs = {name: _config(common, chosen, name) for name in PRETRAINED if name in needed}
     configs[common.maker] = wanted

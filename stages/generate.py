@@ -165,6 +165,18 @@ def needs(config: GenerateConfig) -> frozenset[str]:
     return frozenset(roles)
 
 
+def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
+    """Refuse what does not fit together, as far as it is given, before anything is trained."""
+    # Both load torch, which nothing else here needs.
+    from gsx.stages.extrapolating.build import preflight as movable
+    from gsx.stages.splicing.inputs import preflight as spliceable
+
+    if config.featx:
+        movable(config, inputs)
+    if config.enabled:
+        spliceable(config, inputs)
+
+
 def open_workshop(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Workshop:
     """Read what is spliced or moved; the workshop makes any of the augmented shards."""
     from gsx.stages.extrapolating import workshop as extrapolating
