@@ -29,7 +29,8 @@ PRETRAINED = (
 )
 """Stages that generation may need: their option on the command line, and what they make."""
 FEATX = (
-    "featx_features", "featx_direction", "featx_shape", "featx_scale", "featx_rounds", "replicas",
+    "featx_features", "featx_direction", "featx_shape", "featx_scale", "featx_rounds",
+    "featx_partner", "featx_ends", "replicas",
 )  # fmt: skip
 """Options that mean something with ``--featx`` alone."""
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")

@@ -165,6 +165,16 @@ def describe(corpus: str, making: Making) -> None:
 @click.option("--featx-shape", type=float, help="Shape a of λ ~ Gamma(a, b).  [default: 2]")
 @click.option("--featx-scale", type=float, help="Scale b of λ ~ Gamma(a, b).  [default: 0.5]")
 @click.option("--featx-rounds", type=int, help="Times a sample is moved.  [default: 1]")
+@click.option(
+    "--featx-partner",
+    type=click.Choice(["node", "ranked"]),
+    help="Away from one node of the partner, or each node from that of its rank.  [default: node]",
+)
+@click.option(
+    "--featx-ends",
+    type=click.Choice(["around", "mirror"]),
+    help="At the ends of a domain go around it, or back.  [default: around]",
+)
 @replicas_option
 @click.option("--mask", "mask_key", metavar="KEY", help="Mask of features to use.")
 @click.option("--extractor", metavar="KEY", help="Pieces to use instead of training anew.")

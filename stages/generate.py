@@ -75,6 +75,11 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     featx_rounds: int = 1
     """How often a sample is moved, each time away from another partner: one partner leads along a
     line, several span what they span."""
+    featx_partner: Literal["node", "ranked"] = "node"
+    """Of labelled graphs, what nodes are moved away from: all from one random node of the partner,
+    as in the paper, or each from the node of equal rank."""
+    featx_ends: Literal["around", "mirror"] = "around"
+    """What leaves its domain goes around it, as in the paper, or comes back as from a mirror."""
     replicas: int = 4
     """Of labelled nodes, how many times the graph is repeated with features moved."""
     augmented_only: bool = False
@@ -196,6 +201,7 @@ FEATX_SOURCES = (
     "gsx.stages.extrapolating.workshop",
     "gsx.stages.kernels.featx",
     "gsx.stages.kernels.moving",
+    "gsx.stages.kernels.ranking",
     "gsx.stages.kernels.rows",
     "gsx.stages.kernels.turns",
 )

@@ -108,15 +108,18 @@ def strengths(count, seed):
     return rng(seed, "strength").gamma(3.0, 1.0, count)
 
 
-@given(rows(), st.integers(0, 99), st.booleans())
-def test_results_lie_in_the_domain_and_other_features_keep_their_bits(features, seed, sparse):
+@given(rows(), st.integers(0, 99), st.booleans(), st.booleans())
+def test_results_lie_in_the_domain_and_other_features_keep_their_bits(
+    features, seed, sparse, mirror
+):
     domains = infer_domains(csr_matrix(features) if sparse else features)
     assert domains.contain(features).all()
     random = rng(seed, "tests")
     mask = random.random(features.shape[1]) < 0.5
     partner = features[random.permutation(len(features))]
     given_rows = (csr_matrix(features), csr_matrix(partner)) if sparse else (features, partner)
-    found = extrapolate(*given_rows, strengths(len(features), seed), mask, domains)
+    strength = strengths(len(features), seed)
+    found = extrapolate(*given_rows, strength, mask, domains, mirror=mirror)
     if sparse:
         assert found.has_sorted_indices
         assert (found.data != 0).all()
@@ -129,14 +132,14 @@ def test_results_lie_in_the_domain_and_other_features_keep_their_bits(features, 
     assert domains.contain(found.astype(np.float64))[:, grid].all()
 
 
-@given(rows(), st.integers(0, 99), st.booleans())
-def test_strength_zero_changes_no_bit(features, seed, sparse):
+@given(rows(), st.integers(0, 99), st.booleans(), st.booleans())
+def test_strength_zero_changes_no_bit(features, seed, sparse, mirror):
     domains = infer_domains(features)
     assume(not sparse or ((domains.low <= 0) & (domains.high >= 0)).all())
     partner = features[rng(seed, "tests").permutation(len(features))]
     rows_ = [csr_matrix(each) if sparse else each for each in (features, partner)]
     mask = np.ones(features.shape[1], dtype=bool)
-    found = extrapolate(*rows_, np.zeros(len(features)), mask, domains)
+    found = extrapolate(*rows_, np.zeros(len(features)), mask, domains, mirror=mirror)
     if sparse:
         assert (found != rows_[0]).nnz == 0
         assert found.nnz == rows_[0].nnz
@@ -144,15 +147,16 @@ def test_strength_zero_changes_no_bit(features, seed, sparse):
         assert np.array_equal(found, features)
 
 
-@given(rows(), st.integers(0, 99))
-def test_sparse_rows_move_as_dense_ones_do(features, seed):
+@given(rows(), st.integers(0, 99), st.booleans())
+def test_sparse_rows_move_as_dense_ones_do(features, seed, mirror):
     domains = infer_domains(features)
     assume(((domains.low <= 0) & (domains.high >= 0)).all())
     partner = features[rng(seed, "tests").permutation(len(features))]
     mask = rng(seed, "mask").random(features.shape[1]) < 0.7
     strength = strengths(len(features), seed)
-    dense = extrapolate(features, partner, strength, mask, domains)
-    sparse = extrapolate(csr_matrix(features), csr_matrix(partner), strength, mask, domains)
+    stored = [csr_matrix(each) for each in (features, partner)]
+    dense = extrapolate(features, partner, strength, mask, domains, mirror=mirror)
+    sparse = extrapolate(*stored, strength, mask, domains, mirror=mirror)
     assert np.allclose(sparse.toarray(), dense, atol=1e-6)
 
 
@@ -209,6 +213,28 @@ def test_values_go_around_their_domain(value, low, high, step, expected):
     assert found == pytest.approx([expected])
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "step", "expected"),
+    [
+        (1.25, 0.0, 1.0, 0.0, 0.75),
+        (-0.25, 0.0, 1.0, 0.0, 0.25),
+        (2.25, 0.0, 1.0, 0.0, 0.25),
+        (-1.25, 0.0, 1.0, 0.0, 0.75),
+        (1.0, 0.0, 1.0, 0.0, 1.0),
+        (2.0, 1.0, 5.0, 0.0, 2.0),
+        (-2.0, 1.0, 5.0, 0.0, 4.0),
+        (7.0, 3.0, 3.0, 0.0, 3.0),
+        (2.2, 0.0, 1.0, 1.0, 0.0),
+        (-0.8, 0.0, 1.0, 1.0, 1.0),
+        (6.0, -2.0, 5.0, 1.0, 4.0),
+        (-3.2, -2.0, 5.0, 1.0, -1.0),
+    ],
+)
+def test_a_mirror_at_an_end_sends_values_back(value, low, high, step, expected):
+    ends = (np.array([each]) for each in (low, high, step))
+    assert wrap(np.array([value]), *ends, mirror=True) == pytest.approx([expected])
+
+
 @given(rows(), st.integers(0, 999))
 def test_rows_that_share_a_partner_move_as_if_each_had_its_own(features, seed):
     random = rng(seed, "partners")
@@ -223,7 +249,8 @@ def test_rows_that_share_a_partner_move_as_if_each_had_its_own(features, seed):
     assert shared.tobytes() == alone.tobytes()
 
 
-def test_many_rows_of_every_kind_move_as_each_value_does_alone():
+@pytest.mark.parametrize("mirror", [False, True])
+def test_many_rows_of_every_kind_move_as_each_value_does_alone(mirror):
     random = rng(0, "kinds")
     own = np.round(random.normal(size=(30_000, 7)), 2).astype(np.float32)
     partner, strength = own[::-1], random.gamma(2, 2, len(own)).astype(np.float32)
@@ -231,10 +258,11 @@ def test_many_rows_of_every_kind_move_as_each_value_does_alone():
         [[0, 1, 0], [0, 1, 0.1], [-1, 0.3, 0], [0, 0, 0], [0, 1, 0], [-2, 2, 1], [0.5, 9, 0]]
     ).T
     mask = np.arange(7) != 4
-    found = extrapolate(own, partner, strength, mask, Domains(low, high, step))
+    found = extrapolate(own, partner, strength, mask, Domains(low, high, step), mirror=mirror)
     moved = (own.astype(np.float64) - partner) * strength.astype(np.float64)[:, None] + own
     ends = (np.broadcast_to(each, own.shape).ravel() for each in (low, high, step))
-    expected = np.where(mask, wrap(moved.ravel(), *ends).reshape(own.shape), own)
+    alone = wrap(moved.ravel(), *ends, mirror=mirror)
+    expected = np.where(mask, alone.reshape(own.shape), own)
     assert found.tobytes() == expected.astype(np.float32).tobytes()
 
 

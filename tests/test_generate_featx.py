@@ -135,6 +135,29 @@ def test_interpolation_stays_between_the_two(made, source):
     assert environment["name"] == "features interpolated"
 
 
+def test_ranks_and_mirrors_change_features_and_nothing_else(made, source, moved):
+    """Each node goes away from the partner's node of equal rank, and comes back from the ends."""
+    table = moved_graphs(generate(made, featx_partner="ranked", featx_ends="mirror"))
+    for name in ("provenance.lambda", "provenance.partner", "y", "env_id"):
+        assert np.array_equal(table.graph[name], moved.graph[name])
+    rows, partner = source_rows(table, source), table.graph["provenance.partner"]
+    domains = infer_domains(source.node["node_feat"])
+    low, high = domains.low[6:], domains.high[6:]
+    for graph in range(0, 300, 17):
+        own, other = (
+            source.node["node_feat"][3 * row : 3 * row + 3, 6:].astype(float)
+            for row in (rows[graph], partner[graph])
+        )
+        ranks = [((each - low) / (high - low)).sum(axis=1).argsort().argsort()
+                 for each in (own, other)]  # fmt: skip
+        meets = other[[ranks[1].tolist().index(rank) for rank in ranks[0]]]
+        far = own + float(table.graph["provenance.lambda"][graph]) * (own - meets) - low
+        there = np.mod(far, 2 * (high - low))
+        expected = low + np.minimum(there, 2 * (high - low) - there)
+        found = table.node["node_feat"][3 * graph : 3 * graph + 3, 6:]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
 def test_all_features_are_moved_on_demand(made, source):
     table = moved_graphs(generate(made, featx_features="all"))
     before = source.take(source_rows(table, source))

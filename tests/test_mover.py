@@ -12,6 +12,8 @@ from gsx.stages.extrapolating.graphs import REDRAWS, Mover, drawn_labels
 from gsx.stages.extrapolating.plan import base_rows
 from gsx.stages.extrapolating.rules import MovingRules
 from gsx.stages.kernels.featx import Domains, Partners, infer_domains
+from gsx.stages.kernels.moving import extrapolate
+from gsx.stages.kernels.ranking import by_rank, equal_rank, node_keys
 from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.table import GraphTable
@@ -32,18 +34,23 @@ def movers(draw):
         towards=bool(random.integers(2)),
         seed=0,
         rounds=int(random.integers(1, 4)),
+        ranked=bool(random.integers(2)),
+        mirror=bool(random.integers(2)),
     )
     label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
     partners = Partners.of(label, env)
     table = table.filter(partners.count(label, env) > 0)
+    node_ptr = np.arange(len(features) // 3 + 1) * 3
+    keys = node_keys(features, rules.chosen, rules.domains)
     return table, Mover(
         rules=rules,
         info=info,
         features=features,
-        node_ptr=np.arange(len(features) // 3 + 1) * 3,
+        node_ptr=node_ptr,
         graph_id=np.arange(len(features) // 3),
         partners=partners,
         forbidden=np.zeros(0, dtype=np.uint64),
+        order=by_rank(keys, node_ptr) if rules.ranked else None,
     )
 
 
@@ -178,3 +185,47 @@ def test_a_part_of_all_turns_is_that_part_of_the_whole(size, count, start, more)
     assert len(turns) == len(whole) == count
     assert (np.diff(turns.some) > 0).all()
     assert turns[start : start + more].tolist() == whole[start : start + more].tolist()
+
+
+def colored_digits(mirror):
+    """Two digits of one class, one red and one blue, that are moved away from each other once."""
+    bright = np.array([0.0, 0.4, 0.2, 0.3, 0.1])
+    red = np.column_stack([bright, 0 * bright, 0 * bright])
+    blue = red[::-1, ::-1] + [0, 0, 0.05]
+    features = np.concatenate([red, blue]).astype(np.float32)
+    unit = Domains(np.zeros(3), np.ones(3), np.zeros(3))
+    ptr = np.array([0, 5, 10])
+    rules = MovingRules(np.ones(3, dtype=bool), unit, 2.0, 0.5, towards=False, seed=0, ranked=True)
+    place = equal_rank(node_keys(features, rules.chosen, unit), ptr, np.array([5, 5]))
+    order = by_rank(node_keys(features, rules.chosen, unit), ptr)
+    partner = features[order[np.repeat([5, 0], 5) + place]]
+    return extrapolate(features, partner, np.ones(10), rules.chosen, unit, mirror=mirror), bright
+
+
+def test_a_red_digit_beside_a_blue_one_becomes_magenta_and_stays_the_digit():
+    found, bright = colored_digits(mirror=True)
+    assert found[:5, 0] == pytest.approx(2 * bright)
+    assert found[:5, 1] == pytest.approx(0 * bright)
+    assert found[:5, 2] == pytest.approx(bright + 0.05)  # as bright as its partner's node
+    around, _ = colored_digits(mirror=False)
+    assert around[:5, 2] == pytest.approx(1 - bright - 0.05)  # a negative of the digit
+
+
+def test_nodes_meet_those_of_equal_rank_in_graphs_of_any_size():
+    ptr = np.array([0, 4, 6, 7])
+    keys = np.column_stack([[3.0, 1.0, 2.0, 2.0, 5.0, 4.0, 9.0], np.zeros(7)])
+    assert by_rank(keys, ptr).tolist() == [1, 2, 3, 0, 5, 4, 6]
+    # Of four the first of three is last; the two that are equal meet the one in the middle.
+    assert equal_rank(keys, ptr, np.array([4, 2, 1])).tolist() == [3, 0, 2, 2, 1, 0, 0]
+    assert equal_rank(keys, ptr, np.array([8, 1, 5])).tolist() == [7, 1, 4, 4, 0, 0, 2]
+    second = np.column_stack([np.zeros(7), keys[:, 0]])
+    assert equal_rank(second, ptr, np.array([4, 2, 1])).tolist() == [3, 0, 2, 2, 1, 0, 0]
+
+
+def test_features_that_are_not_moved_have_no_rank():
+    domains = Domains(np.zeros(3), np.array([1.0, 10.0, 0.0]), np.zeros(3))
+    features = np.array([[0.5, 5.0, 0.0], [0.5, 9.0, 0.0]])
+    keys = node_keys(features, np.array([True, False, True]), domains)
+    assert keys[0].tolist() == keys[1].tolist() == [0.5, 0.5]
+    both = node_keys(features, np.array([True, True, False]), domains)
+    assert both.tolist() == [[1.0, 1.5], [1.4, pytest.approx(2.3)]]

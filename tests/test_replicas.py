@@ -197,6 +197,8 @@ def test_replicas_can_be_exported_and_generated_again(made, tmp_path):
          "replicas have the structure of their source graph, so it cannot be left out; leave "
          "`--augmented-only` away and train with `--origin featx`"),
         ({"count": 5}, "planted-nodes labels nodes: say how often with `--replicas`"),
+        ({"featx_partner": "ranked"}, "planted-nodes labels nodes: each has a partner of its own, "
+         "and none has a rank. Leave `--featx-partner` out."),
     ],
 )  # fmt: skip
 def test_options_for_graphs_are_refused(made, options, message):

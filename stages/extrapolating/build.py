@@ -25,6 +25,7 @@ from gsx.stages.extrapolating.plan import (
 )
 from gsx.stages.extrapolating.rules import require_movable, rules_of
 from gsx.stages.kernels.featx import Partners
+from gsx.stages.kernels.ranking import by_rank, node_keys
 from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import Hashes
 from gsx.stages.shards import Facts, hashes_path
@@ -93,14 +94,19 @@ def plan_extrapolation(
             "label in another environment. Prepare the corpus with environments."
         )
     count = config.count or max(round(len(train) * (config.ratio or 1.0)), 1)
+    features = train.dense("node", "node_feat")
+    order = None
+    if rules.ranked:
+        order = by_rank(node_keys(features, rules.chosen, rules.domains), train.node_ptr)
     mover = Mover(
         rules=rules,
         info=info,
-        features=train.dense("node", "node_feat"),
+        features=features,
         node_ptr=train.node_ptr,
         graph_id=train.dense("graph", "graph_id"),
         partners=partners,
         forbidden=held_out,
+        order=order,
     )
     wanted = min(config.shard_graphs, int(SHARD_NODES / max(float(train.num_nodes.mean()), 1.0)))
     block = min(BLOCK_GRAPHS, config.shard_graphs)

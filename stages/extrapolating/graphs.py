@@ -1,4 +1,4 @@
-"""Move the features of graphs away from a node of a partner; structure stays as it is."""
+"""Move the features of graphs away from nodes of a partner; structure stays as it is."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gsx.ragged import Array, Ints, Ragged, concat_ragged, pointers, ranges
 from gsx.seeds import rng
 from gsx.stages.extrapolating.rules import ORIGIN, MovingRules
 from gsx.stages.kernels.featx import Partners
+from gsx.stages.kernels.ranking import equal_rank, node_keys
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.splicing.columns import fill, same_text
 from gsx.table import GraphTable
@@ -81,6 +82,8 @@ class Mover:
     partners: Partners
     forbidden: Hashes
     """Sorted hashes of graphs that must not be made: those held out from training."""
+    order: Ints | None = None
+    """Nodes of every training graph by rank, where nodes meet those of equal rank."""
 
     def block(self, base: GraphTable, *name: str | int, room: Array | None = None) -> MovedBlock:
         """Move the graphs of ``base``; the same whoever does it, for the name draws everything.
@@ -149,11 +152,18 @@ class Mover:
                 f"{base.describe(graph)} of {self.info.name} has no partner: no training graph of "
                 f"class {int(label[graph])} lies in another environment. Leave FeatX out."
             )
-        size = self.node_ptr[chosen + 1] - self.node_ptr[chosen]
-        node = self.node_ptr[chosen] + (stream.random(len(chosen)) * size).astype(np.int64)
+        first, size = self.node_ptr[chosen], self.node_ptr[chosen + 1] - self.node_ptr[chosen]
+        turn = stream.random(len(chosen))  # drawn in any case: λ is the same either way
         strength = self.rules.strengths(len(chosen), stream).astype(np.float32)
+        if self.order is None:
+            node, far, ptr = first + (turn * size).astype(np.int64), strength, base.node_ptr
+        else:
+            keys = node_keys(own, self.rules.chosen, self.rules.domains)
+            place = equal_rank(keys, base.node_ptr, size)
+            node = self.order[np.repeat(first, base.num_nodes) + place]
+            far, ptr = np.repeat(strength, base.num_nodes), None
         partner = self.features.take(node, axis=0)
-        self.rules.move(own, partner, strength.astype(np.float64), base.node_ptr, room)
+        self.rules.move(own, partner, far.astype(np.float64), ptr, room)
         return strength, chosen
 
     def table(

@@ -138,6 +138,11 @@ def check_config(config: GenerateConfig, info: CorpusInfo) -> None:
             "replicas have the structure of their source graph, so it cannot be left out; leave "
             "`--augmented-only` away and train with `--origin featx`"
         )
+    if config.featx_partner == "ranked":
+        raise UsageError(
+            f"{info.name} labels nodes: each has a partner of its own, and none has a rank. Leave "
+            "`--featx-partner` out."
+        )
     if config.count is not None or config.ratio not in (None, 1.0):
         raise UsageError(f"{info.name} labels nodes: say how often with `--replicas`")
 

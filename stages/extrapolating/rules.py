@@ -43,6 +43,10 @@ class MovingRules:
     seed: int
     rounds: int = 1
     """Times a sample is moved."""
+    ranked: bool = False
+    """Whether each node of a graph meets the node of equal rank, instead of all one node."""
+    mirror: bool = False
+    """Whether values come back from the ends of their domain instead of going around it."""
 
     def strengths(self, count: int, stream: np.random.Generator) -> Floats:
         """Draw λ of some pairs; it is negative where samples go towards their partner."""
@@ -59,7 +63,9 @@ class MovingRules:
         out: Array | None = None,
     ) -> Features:
         """Return rows ``own`` with chosen features moved; runs of them may share a partner."""
-        return extrapolate(own, partner, strength, self.chosen, self.domains, ptr, out)
+        return extrapolate(
+            own, partner, strength, self.chosen, self.domains, ptr, out, mirror=self.mirror
+        )
 
 
 def rules_of(
@@ -99,6 +105,8 @@ def rules_of(
         towards=config.featx_direction == "interpolate",
         seed=config.seed,
         rounds=config.featx_rounds,
+        ranked=config.featx_partner == "ranked",
+        mirror=config.featx_ends == "mirror",
     )
 
 

@@ -1,6 +1,7 @@
-"""Move features away from those of partners: ``(1 + λ) x1 - λ x2``, wrapped into their domains.
+"""Move features away from those of partners: ``(1 + λ) x1 - λ x2``, brought back into domains.
 
-Features that are not chosen keep their bits, and what is sparse stays sparse.
+What leaves its domain goes around it, as in the paper, or comes back as from a mirror. Features
+that are not chosen keep their bits, and what is sparse stays sparse.
 """
 
 from __future__ import annotations
@@ -30,21 +31,26 @@ def extrapolate(
     domains: Domains,
     ptr: Ints | None = None,
     out: Array | None = None,
+    *,
+    mirror: bool = False,
 ) -> Features:
     """Return rows ``own`` ``[n, F]`` moved away from ``partner`` in the features of ``mask``.
 
     ``strength`` is λ of every partner; between -1 and 0 it moves towards it instead. Rows
     ``ptr[i]:ptr[i + 1]`` have partner ``i``; without pointers every row has one of its own. Dense
-    rows are put into ``out`` where it is given, which may be ``own``.
+    rows are put into ``out`` where it is given, which may be ``own``. At the ends of a domain
+    values go around it, or back with ``mirror``.
     """
     ptr = np.arange(partner.shape[0] + 1) if ptr is None else ptr
     _check(own, partner, strength, mask, domains, ptr)
     strength = strength.astype(np.float64, copy=False)
     if isinstance(own, csr_matrix):
         of = rows_of(ptr)
-        return _extrapolate_sparse(own, csr_matrix(partner)[of], strength[of], mask, domains)
+        theirs = csr_matrix(partner)[of]
+        return _extrapolate_sparse(own, theirs, strength[of], mask, domains, mirror=mirror)
     found = np.empty_like(own) if out is None else out
-    _extrapolate_dense(own, np.asarray(partner), strength, mask, domains, ptr, found)
+    theirs = np.asarray(partner)
+    _extrapolate_dense(own, theirs, strength, mask, domains, ptr, found, mirror=mirror)
     return found
 
 
@@ -56,11 +62,13 @@ def _extrapolate_dense(
     domains: Domains,
     ptr: Ints,
     found: Array,
+    *,
+    mirror: bool,
 ) -> None:
     if not mask.all() and found is not own:
         found[...] = own
     counts_of = np.diff(ptr)
-    for columns, wrapped in _by_kind(mask, domains):
+    for columns, returned in _by_kind(mask, domains, mirror=mirror):
         ends = [values[columns, None] for values in (domains.low, domains.high, domains.step)]
         # Feature by feature: NumPy is slow where the last axis, that of a few features, is short.
         theirs = partner.T[columns].astype(np.float64, order="C")
@@ -73,17 +81,24 @@ def _extrapolate_dense(
             np.subtract(values, moved, out=moved)
             moved *= np.repeat(strength[first:last], counts)
             moved += values
-            found[rows].T[columns] = wrapped(moved, *ends)
+            found[rows].T[columns] = returned(moved, *ends)
 
 
-def _by_kind(mask: Array, domains: Domains) -> Iterator[tuple[Ints, Callable[..., Floats]]]:
-    """Yield the chosen features whose domains are of one kind, and what wraps them."""
+def _by_kind(
+    mask: Array, domains: Domains, *, mirror: bool
+) -> Iterator[tuple[Ints, Callable[..., Floats]]]:
+    """Yield the chosen features whose domains are of one kind, and what brings them back."""
     grid = domains.step > 0
     unit = ~grid & (domains.low == 0) & (domains.high == 1)
-    for kind, wrapped in ((unit, _in_unit), (~grid & ~unit, _in_interval), (grid, _on_grid)):
+    kinds: list[tuple[Array, Callable[..., Floats]]] = (
+        [(~grid, _mirrored), (grid, _mirrored_on_grid)]
+        if mirror
+        else [(unit, _in_unit), (~grid & ~unit, _in_interval), (grid, _on_grid)]
+    )
+    for kind, returned in kinds:
         columns = np.flatnonzero(mask & kind)
         if len(columns):
-            yield columns, wrapped
+            yield columns, returned
 
 
 def _pieces(ptr: Ints, size: int) -> Iterator[tuple[int, int]]:
@@ -93,7 +108,13 @@ def _pieces(ptr: Ints, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _extrapolate_sparse(
-    own: csr_matrix, partner: csr_matrix, strength: Floats, mask: Array, domains: Domains
+    own: csr_matrix,
+    partner: csr_matrix,
+    strength: Floats,
+    mask: Array,
+    domains: Domains,
+    *,
+    mirror: bool,
 ) -> csr_matrix:
     """Move what is stored in either row; where both are zero, zero stays."""
     outside = np.flatnonzero(mask & ((domains.low > 0) | (domains.high < 0)))
@@ -111,26 +132,26 @@ def _extrapolate_sparse(
     )
     moved = csr_matrix(own.astype(np.float64) + step)
     column = moved.indices
-    wrapped = wrap(moved.data, domains.low[column], domains.high[column], domains.step[column])
-    moved.data = np.where(mask[column], wrapped, moved.data)
+    ends = (each[column] for each in (domains.low, domains.high, domains.step))
+    moved.data = np.where(mask[column], wrap(moved.data, *ends, mirror=mirror), moved.data)
     moved = moved.astype(own.dtype)
     moved.eliminate_zeros()
     moved.sort_indices()
     return moved
 
 
-def wrap(values: Array, low: Array, high: Array, step: Array) -> Floats:
+def wrap(values: Array, low: Array, high: Array, step: Array, *, mirror: bool = False) -> Floats:
     """Return values inside their domains, all ``[n]``; those that were inside keep their bits.
 
     On a grid a value goes to the nearest multiple of the step, then around; between two ends it
-    goes around.
+    goes around. With ``mirror`` it comes back from the end it passed.
     """
     found: Floats = np.array(values, dtype=np.float64)
     grid = step > 0
-    on = np.flatnonzero(grid)
-    found[on] = _on_grid(found[on], low[on], high[on], step[on])
-    out = np.flatnonzero(~grid & ((found < low) | (found > high)))
-    found[out] = _around(found[out], low[out], high[out])
+    on, out = np.flatnonzero(grid), np.flatnonzero(~grid & ((found < low) | (found > high)))
+    back_on_grid, back = (_mirrored_on_grid, _mirrored) if mirror else (_on_grid, _around)
+    found[on] = back_on_grid(found[on], low[on], high[on], step[on])
+    found[out] = back(found[out], low[out], high[out])
     return found
 
 
@@ -163,6 +184,26 @@ def _on_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
     found *= step
     found += low
     return np.clip(found, low, high, out=found)
+
+
+def _mirrored(values: Floats, low: Floats, high: Floats, *_: Floats) -> Floats:
+    inside = (values >= low) & (values <= high)
+    found = _there_and_back(values - low, np.where(high > low, high - low, 1.0))
+    found += low
+    return np.where(inside, values, np.clip(found, low, high, out=found))
+
+
+def _mirrored_on_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
+    found = _there_and_back(np.round((values - low) / step), np.round((high - low) / step))
+    found *= step
+    found += low
+    return np.clip(found, low, high, out=found)
+
+
+def _there_and_back(values: Floats, length: Floats) -> Floats:
+    """Bring values into ``[0, length]`` in place: up to it and down again, and so on."""
+    found = _turned(values, 2 * length)
+    return np.minimum(found, 2 * length - found, out=found)
 
 
 def _turned(values: Floats, length: Floats) -> Floats:

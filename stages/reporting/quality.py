@@ -67,6 +67,10 @@ def _moved(manifest: Manifest, featx: Quality) -> Iterator[tuple[str, str]]:
         yield "direction", "away from a partner (extrapolation)"
         yield "how far", f"λ ~ Gamma({shape:g}, {scale:g}), {shape * scale:g} on average"
     yield "partners of a sample", f"{config['featx_rounds']:,}"
+    if config["featx_partner"] == "ranked":
+        yield "away from", "the partner's node of equal rank"
+    if config["featx_ends"] == "mirror":
+        yield "at the ends of a domain", "back, as from a mirror"
     if "replicas" in featx:
         yield "samples", f"{featx['moved_nodes']:,} nodes in {featx['replicas']:,} replicas"
     else:
