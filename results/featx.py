@@ -20,6 +20,9 @@ COLORS = ("--domain", "0..1")
 """Red, green, blue and opacity lie in [0, 1], whatever training shows."""
 ANYWHERE = ("--featx-rounds", "3")
 """One partner leads along a line between two colors; three reach the whole cube of colors."""
+RANKED = ("--featx-partner", "ranked", "--featx-ends", "mirror", "--featx-rounds", "3",
+          "--featx-scale", "0.25")  # fmt: skip
+"""Ours: brightness, which is in every color of a digit, stays in order."""
 DEEPER = ("--average", "0.999", "--layers", "4")
 """The first layer sums raw colors, so only the others can count neighbors whatever the color."""
 
@@ -43,6 +46,11 @@ class Dataset:
     """Options of ``gsx generate`` that splice, where structure shifts too."""
     spliced: int = 0
     """Graphs they make."""
+    ratio: int = 0
+    """Moved graphs per source graph, which then are learned from alone, as in the paper; 0 for one
+    each, beside the source."""
+    extended: tuple[str, ...] = ()
+    """Options of ``featx-x``, the extension, where it is tried."""
 
 
 DATASETS = {
@@ -61,11 +69,12 @@ DATASETS = {
         ("--batch-size", "2048", "--epochs", "30"), move=("--replicas", "4")
     ),
     "cmnist-color": Dataset(
-        ("--backbone", "gin", "--average", "0.999"),
-        prepare=("--num-graphs", "7000"),
+        ("--backbone", "gin", "--average", "0.999", "--layers", "4"),
         domain=COLORS,
-        graphs=4200,
-        epochs=60,
+        graphs=42_000,
+        epochs=16,
+        ratio=2,
+        extended=RANKED,
     ),
     "fsmotif-size-color": Dataset(
         (*DEEPER, "--batch-size", "256", "--learning-rate", "2e-2"),
@@ -108,8 +117,13 @@ def methods(name: str) -> dict[str, tuple[tuple[str, ...], int]]:
         found["featx"] = (("--featx", *dataset.move), 2 * plain)
         found["g-splice-x"] = (dataset.splice, spliced)
         return found
-    for method, options in ABLATIONS.items():
-        found[method] = (("--featx", *dataset.move, *options), 2 * plain)
+    ways = dict(ABLATIONS)
+    if dataset.extended:
+        ways["featx-x"] = dataset.extended
+    more = ("--ratio", str(dataset.ratio)) if dataset.ratio else ()
+    graphs = plain * (dataset.ratio or 2)
+    for method, options in ways.items():
+        found[method] = (("--featx", *dataset.move, *more, *options), graphs)
     return found
 
 
@@ -135,6 +149,8 @@ def run(name: str, method: str, seed: int) -> None:
             needed += ["--bridge", gsx("pretrain", "bridge", corpus)["key"]]
         corpus = gsx("generate", corpus, *options, *needed, "--seed", str(seed))["key"]
     words = list(dataset.train)
+    if options and dataset.ratio:
+        words += ["--origin", "featx"]
     if graphs:
         words += ["--epochs", str(max(round(dataset.epochs * dataset.graphs / graphs), 1))]
     words += ["--method", method, "--results", FOLDER.name, "--seed", str(seed)]

@@ -12,6 +12,7 @@ import numpy as np
 from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.ragged import Array, Ints, rows_of
 from gsx.stages.kernels.node_shift import node_report, node_warnings
+from gsx.stages.kernels.rows import features_of
 from gsx.stages.kernels.shift import distance, repeats, unshifted
 from gsx.stages.kernels.statistics import QUANTILES, degrees, mean_degrees, outside, spread
 from gsx.stages.kernels.wl import wl_hashes
@@ -118,7 +119,7 @@ def _describe_nodes(corpus: Corpus, draft: Draft) -> Outcome:
     table = corpus.table(columns=sorted(known & wanted))
     table = table.filter(table.dense("graph", "origin") == ORIGINS.index("source"))
     classes = len(info.outputs) if info.task == "classification" else 2
-    found = node_report(table, classes)
+    found = node_report(table, features_of(table, info), classes)
     document = {"corpus": corpus.key, "quantiles": QUANTILES, "level": "node", **found}
     draft.write_bytes(STATISTICS, readable_json(document))
     return Outcome(
@@ -289,7 +290,7 @@ def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
 
 STAGE = Stage(
     name="describe",
-    version=2,
+    version=3,
     kind="statistics",
     config=DescribeConfig,
     inputs={"corpus": "prepare"},
@@ -298,6 +299,7 @@ STAGE = Stage(
     sources=(
         "gsx.stages.describe",
         "gsx.stages.kernels.node_shift",
+        "gsx.stages.kernels.numbering",
         "gsx.stages.kernels.shift",
         "gsx.stages.kernels.statistics",
         "gsx.stages.kernels.wl",

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given
+from scipy.sparse import csr_matrix
 
 import gsx
 from gsx.columns import SPLITS, corpus_columns
@@ -127,8 +128,17 @@ def twins():
     )
 
 
+def words_of(table):
+    index = table.lists("node", "node_feat_index")
+    shape = (table.total_nodes, 8)
+    return csr_matrix(
+        (table.lists("node", "node_feat_value").values, index.values, index.ptr), shape
+    )
+
+
 def test_a_report_finds_features_that_are_seen_again():
-    found = node_report(twins(), 2)
+    table = twins()
+    found = node_report(table, words_of(table), 2)
     assert [row["split"] for row in found["splits"]] == ["train", "id_val", "ood_test"]
     assert [row["nodes"] for row in found["splits"]] == [3, 1, 2]
     assert [row["edges_to_training"] for row in found["splits"]] == [0.666667, 0.0, 1.0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from gsx.columns import SPLITS
 from gsx.ragged import Array, Ints, rows_of
+from gsx.stages.kernels.numbering import numbering
+from gsx.stages.kernels.rows import Features
 from gsx.stages.kernels.shift import distance, repeats, unshifted
 from gsx.stages.kernels.statistics import degrees, spread
 from gsx.stages.kernels.subgraphs import global_edges
@@ -54,8 +56,8 @@ class _Nodes:
         }
 
 
-def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
-    """Describe the labelled nodes of the graphs of ``table``."""
+def node_report(table: GraphTable, features: Features, classes: int) -> dict[str, Any]:
+    """Describe the labelled nodes of the graphs of ``table``, whose features are given as rows."""
     present, hashes = feature_hashes(table)
     split, domain, env, label = (
         table.dense("node", f"node_{name}").astype(np.int64)
@@ -82,6 +84,7 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
         ],
         "shift": {},
         "equal_to_training": {},
+        "class_numbers": {},
         "equal_environments": list(_alike(nodes.hash, pool)),
     }
     train = nodes.split == TRAIN
@@ -105,6 +108,12 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
             "share": round(count / int(inside.sum()), 6),
             "with_another_label": other,
         }
+        numbers = numbering(features, nodes.label, train, inside, classes)
+        if numbers is not None:
+            found["class_numbers"][SPLITS[code]] = {
+                **asdict(numbers),
+                "differ": numbers.differs,
+            }
     return found
 
 
@@ -120,6 +129,14 @@ def node_warnings(found: Mapping[str, Any]) -> Iterator[str]:
                 f"{same['nodes']:,} nodes of {split} ({same['share']:.1%}) have the features of a "
                 f"training node, {same['with_another_label']:,} of them have only such of another "
                 "label"
+            )
+    for split, numbers in found["class_numbers"].items():
+        if numbers["differ"]:
+            meaning = ", ".join(f"{own} as {told}" for own, told in enumerate(numbers["meaning"]))
+            yield (
+                f"classes of {split} seem to be numbered otherwise than those of training: by "
+                f"their features {numbers['agreement']:.1%} of its nodes are told as their own "
+                f"class, and {numbers['best']:.1%} if numbers were read {meaning}"
             )
     for pair in found["equal_environments"]:
         if pair["share"] >= ALIKE:
