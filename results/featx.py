@@ -62,6 +62,9 @@ DATASETS = {
     "webkb-university": Dataset(
         ("--preset", "paper", "--batch-size", "4096"), move=("--replicas", "16")
     ),
+    "webkb-university-aligned": Dataset(
+        ("--preset", "paper", "--batch-size", "4096"), move=("--replicas", "16")
+    ),
     "twitch-language": Dataset(
         ("--batch-size", "2048", "--epochs", "30"), move=("--replicas", "4")
     ),
