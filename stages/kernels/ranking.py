@@ -13,6 +13,9 @@ import numpy as np
 from gsx.ragged import Array, Ints, rows_of
 from gsx.stages.kernels.featx import Domains, Floats
 
+_AT_ONCE = 1 << 16
+"""Nodes in hand at once: features may be many, and keys are two."""
+
 
 def node_keys(features: Array, chosen: Array, domains: Domains) -> Floats:
     """Return what nodes ``[N, F]`` are ordered by: their sum of shares of domains, ``[N, 2]``.
@@ -21,9 +24,13 @@ def node_keys(features: Array, chosen: Array, domains: Domains) -> Floats:
     """
     columns = np.flatnonzero(chosen)
     low, high = domains.low[columns], domains.high[columns]
-    share = (features[:, columns] - low) / np.where(high > low, high - low, 1.0)
-    weight = np.linspace(1.0, 2.0, len(columns))
-    return np.column_stack([share.sum(axis=1), (share * weight).sum(axis=1)])
+    length, weight = np.where(high > low, high - low, 1.0), np.linspace(1.0, 2.0, len(columns))
+    found = np.empty((len(features), 2))
+    for start in range(0, len(features), _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        share = (features[rows, columns] - low) / length
+        found[rows] = np.column_stack([share.sum(axis=1), (share * weight).sum(axis=1)])
+    return found
 
 
 def by_rank(keys: Floats, ptr: Ints) -> Ints:
