@@ -366,7 +366,8 @@ def test_constant_vectors_still_lie_in_a_plane():
 
 
 @pytest.mark.parametrize(
-    "values", [[3, 3, 3], [1, 2, 3], [0.1, 0.2, 5.5], [1, 10, 5748], [0, 0, 1000]]
+    "values",
+    [[3, 3, 3], [1, 2, 3], [0.1, 0.2, 5.5], [1, 10, 5748], [0, 0, 1000], [0.002, 0.1, 0.4]],
 )
 def test_any_values_have_a_histogram(values):
     drawn = histogram({"train": np.array(values)}, "nodes")

@@ -22,7 +22,7 @@ def histogram(values: Mapping[str, Array], label: str) -> str:
     """Draw how the values of every group are spread, as shares of the group."""
     every = np.concatenate([np.asarray(each, dtype=np.float64) for each in values.values()])
     low, high = float(every.min()), float(np.quantile(every, 0.999))  # one giant must not rule
-    log = low > 0 and high / low > 20
+    log = low >= 1 and high / low > 20  # counts; shares of one are told apart without it
     edges = _edges(every, low, high, log=log)
     shares = {
         name: np.histogram(np.minimum(each, high), edges)[0] / max(len(each), 1)
