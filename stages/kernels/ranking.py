@@ -28,7 +28,7 @@ def node_keys(features: Array, chosen: Array, domains: Domains) -> Floats:
     found = np.empty((len(features), 2))
     for start in range(0, len(features), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
-        share = (features[rows, columns] - low) / length
+        share = (features[rows].take(columns, axis=1) - low) / length
         found[rows] = np.column_stack([share.sum(axis=1), (share * weight).sum(axis=1)])
     return found
 
