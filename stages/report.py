@@ -76,7 +76,7 @@ def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> s
 def _node_report(sources: Sources, seed: int) -> str:
     from gsx.stages.reporting import node_page
     from gsx.stages.reporting.findings import NodeFindings
-    from gsx.stages.reporting.node_checks import node_checks
+    from gsx.stages.reporting.node_checks import class_checks, node_checks
     from gsx.stages.reporting.node_gallery import node_cards
     from gsx.stages.reporting.nodes import node_planes, read_nodes, sample_nodes
 
@@ -99,6 +99,7 @@ def _node_report(sources: Sources, seed: int) -> str:
         sampled={name: len(nodes) for name, nodes in sample.nodes.items()},
         checks=(
             *node_checks(facts, sources.lineage),
+            *class_checks(facts),
             *truth.second_opinion(opinion, passed),
         ),
         cards=node_cards(corpus.info, facts, sample),

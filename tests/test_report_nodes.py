@@ -52,6 +52,19 @@ def checks_of(facts, made):
     return {check.title: (check.verdict, check.figure) for check in found}
 
 
+def test_classes_that_are_numbered_otherwise_are_found(facts):
+    held = facts.split == SPLITS.index("ood_test")
+    turned = np.where(held, 1 - facts.label, facts.label)
+    for label, verdict in ((facts.label, "good"), (turned, "bad")):
+        found = {
+            check.title: check
+            for check in node_checks.class_checks(dataclasses.replace(facts, label=label))
+        }
+        check = found["Classes of ood_test are numbered as in training"]
+        assert check.verdict == verdict
+        assert ("seem to be numbered otherwise" in check.text) == (verdict == "bad")
+
+
 def test_only_some_replicas_are_read_and_nodes_stand_over_their_own(facts):
     assert len(facts.replicas) == nodes.REPLICAS < facts.total_replicas == 5
     for replica in facts.replicas:

@@ -1,4 +1,4 @@
-"""What the report holds replicas of graphs of labelled nodes against."""
+"""What the report holds graphs of labelled nodes, and replicas of them, against."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gsx.columns import SPLITS
+from gsx.stages.kernels.numbering import TOLD, numbering
 from gsx.stages.kernels.subgraphs import global_edges
-from gsx.stages.reporting.checks import Check
+from gsx.stages.reporting.checks import Check, Verdict
 from gsx.stages.reporting.nodes import NodeFacts, changed
 from gsx.storage.manifest import Manifest
 
@@ -44,6 +45,27 @@ def node_checks(facts: NodeFacts, lineage: Sequence[Manifest]) -> Iterator[Check
         good = len(columns) <= asked[0]
         name = "Only chosen features moved"
         yield Check("good" if good else "bad", name, f"{len(columns):,}", text)
+
+
+def class_checks(facts: NodeFacts) -> Iterator[Check]:
+    """Yield whether held-out classes mean those of training, where features tell them apart."""
+    train = facts.split == SPLITS.index("train")
+    for split in ("ood_val", "ood_test"):
+        held = facts.split == SPLITS.index(split)
+        found = numbering(
+            facts.features, facts.label, train, held, int(facts.label.max(initial=0)) + 1
+        )
+        if found is None or found.best < TOLD:
+            continue
+        text = (
+            f"By the nearest class mean of training, {found.agreement:.1%} of {split} are told as "
+            f"their own class, and {found.best:.1%} under the numbering that fits best."
+        )
+        if found.differs:
+            text += " The classes seem to be numbered otherwise, and scores to mean little."
+        verdict: Verdict = "bad" if found.differs else "good"
+        title = f"Classes of {split} are numbered as in training"
+        yield Check(verdict, title, f"{found.agreement:.0%}", text)
 
 
 def _edge_checks(facts: NodeFacts, seen: str) -> Iterator[Check]:
