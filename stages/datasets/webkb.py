@@ -55,13 +55,6 @@ _WHAT = (
     "WebKB as Geom-GCN publishes it (graphdml-uiuc-jlu/geom-gcn, new_data): two tables parted by "
     "tabs per university"
 )
-_NUMBERED = {
-    NAME: "The public files number the classes of Wisconsin otherwise than those of the others.",
-    ALIGNED: (
-        "The public files number the classes of Wisconsin otherwise than those of the others; "
-        "here they have the numbers of the others, as words tell them best."
-    ),
-}
 _ABOUT = About(
     name=NAME,
     domain="university",
@@ -75,6 +68,14 @@ _ABOUT = About(
         "H. Pei, B. Wei, K. C.-C. Chang, Y. Lei, B. Yang. Geom-GCN: Geometric Graph Convolutional "
         "Networks. ICLR 2020. Splits follow S. Gui, X. Li, L. Wang, S. Ji. GOOD: A Graph "
         "Out-of-Distribution Benchmark. NeurIPS 2022."
+    ),
+)
+_ALIGNED = replace(
+    _ABOUT,
+    name=ALIGNED,
+    description=(
+        f"{_ABOUT.description} They number the classes of Wisconsin otherwise than those of the "
+        "others; here these have the numbers of the others, as words tell them best."
     ),
 )
 
@@ -138,9 +139,7 @@ def open_webkb(order: Order) -> Source:
         ),
         placed=place(domains, _RULE, stream, where=order.name, given=given),
     )
-    about = replace(
-        _ABOUT, name=order.name, description=f"{_ABOUT.description} {_NUMBERED[order.name]}"
-    )
+    about = _ALIGNED if order.name == ALIGNED else _ABOUT
     warnings = [*_twins(words, label, sizes), *_numbers(graph, label, owner)]
     return node_source(graph, about, warnings=tuple(warnings))
 
