@@ -62,7 +62,7 @@ DATASETS = {
     "webkb-university": Dataset(
         ("--preset", "paper", "--batch-size", "4096"), move=("--replicas", "16")
     ),
-    "webkb-university-aligned": Dataset(
+    "webkb-aligned": Dataset(
         ("--preset", "paper", "--batch-size", "4096"), move=("--replicas", "16")
     ),
     "twitch-language": Dataset(

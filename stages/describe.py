@@ -12,7 +12,6 @@ import numpy as np
 from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.ragged import Array, Ints, rows_of
 from gsx.stages.kernels.node_shift import node_report, node_warnings
-from gsx.stages.kernels.rows import features_of
 from gsx.stages.kernels.shift import distance, repeats, unshifted
 from gsx.stages.kernels.statistics import QUANTILES, degrees, mean_degrees, outside, spread
 from gsx.stages.kernels.wl import wl_hashes
@@ -119,7 +118,7 @@ def _describe_nodes(corpus: Corpus, draft: Draft) -> Outcome:
     table = corpus.table(columns=sorted(known & wanted))
     table = table.filter(table.dense("graph", "origin") == ORIGINS.index("source"))
     classes = len(info.outputs) if info.task == "classification" else 2
-    found = node_report(table, features_of(table, info), classes)
+    found = node_report(table, classes)
     document = {"corpus": corpus.key, "quantiles": QUANTILES, "level": "node", **found}
     draft.write_bytes(STATISTICS, readable_json(document))
     return Outcome(

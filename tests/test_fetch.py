@@ -226,7 +226,7 @@ def test_the_table_names_files_that_datasets_read():
     rows = json.loads(gsx("datasets", "--json").stdout)["datasets"]
     assert {row["name"] for row in rows if row["fetch"]} == {
         "hiv-size", "hiv-scaffold", "dd-size", "nci1-size", "cmnist-color", "webkb-university",
-        "webkb-university-aligned", "twitch-language", "cora-ml-word", "coauthor-cs-word",
+        "webkb-aligned", "twitch-language", "cora-ml-word", "coauthor-cs-word",
     }  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def test_webkb_has_the_published_counts_and_warns_of_its_twins(raw_file):
         "differ. Held-out pages of one may be training pages of the other.",
         "classes of wisconsin are numbered otherwise: by their words 3.2% of its pages are told as "
         "their own class and 72.5% if classes 0 to 4 are read as 1, 0, 3, 4, 2. Scores on it say "
-        "little; prepare webkb-university-aligned instead.",
+        "little; prepare webkb-aligned instead.",
     )
     assert source.info.domains == (
         "university cornell", "university texas", "university wisconsin",
@@ -143,11 +143,9 @@ def test_webkb_has_the_published_counts_and_warns_of_its_twins(raw_file):
 
 def test_aligned_webkb_differs_in_the_class_numbers_of_one_university_alone(raw_file):
     folder = raw_file("webkb/cornell/out1_graph_edges.txt.gz").parents[2]
-    as_it_is, aligned = (
-        opened(name, folder) for name in ("webkb-university", "webkb-university-aligned")
-    )
+    as_it_is, aligned = (opened(name, folder) for name in ("webkb-university", "webkb-aligned"))
     assert len(aligned[0].warnings) == 1  # of the twins
-    assert aligned[0].info.name == "webkb-university-aligned"
+    assert aligned[0].info.name == "webkb-aligned"
     before, after = (table.node["node_label"] for _, table in (as_it_is, aligned))
     assert np.array_equal(after[:251], np.array([1, 0, 3, 4, 2])[before[:251]])
     assert np.array_equal(after[251:], before[251:])

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given
-from scipy.sparse import csr_matrix
 
 import gsx
 from gsx.columns import SPLITS, corpus_columns
@@ -17,6 +16,7 @@ from gsx.pyg import densified
 from gsx.ragged import Ragged, pointers
 from gsx.seeds import rng
 from gsx.stages.kernels.node_shift import feature_hashes, node_report, node_warnings
+from gsx.stages.kernels.numbering import Entries
 from gsx.storage.corpus_writer import plan_shards, write_corpus
 from gsx.storage.publish import Identity, build
 from gsx.storage.store import Store
@@ -88,8 +88,8 @@ def test_dense_rows_hold_what_sparse_ones_did(example):
 @given(tables(level="node", sparse=True))
 def test_equal_rows_have_equal_hashes_sparse_or_dense(example):
     table, info = example
-    present, hashes = feature_hashes(table)
-    again, dense = feature_hashes(densified(table, info))
+    present, hashes = feature_hashes(Entries.of(table), table.total_nodes)
+    again, dense = feature_hashes(Entries.of(densified(table, info)), table.total_nodes)
     assert np.array_equal(present, again)
     assert np.array_equal(hashes, dense)
 
@@ -128,17 +128,8 @@ def twins():
     )
 
 
-def words_of(table):
-    index = table.lists("node", "node_feat_index")
-    shape = (table.total_nodes, 8)
-    return csr_matrix(
-        (table.lists("node", "node_feat_value").values, index.values, index.ptr), shape
-    )
-
-
 def test_a_report_finds_features_that_are_seen_again():
-    table = twins()
-    found = node_report(table, words_of(table), 2)
+    found = node_report(twins(), 2)
     assert [row["split"] for row in found["splits"]] == ["train", "id_val", "ood_test"]
     assert [row["nodes"] for row in found["splits"]] == [3, 1, 2]
     assert [row["edges_to_training"] for row in found["splits"]] == [0.666667, 0.0, 1.0]

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
 
 from gsx.seeds import rng
 from gsx.stages.kernels.node_shift import node_warnings
-from gsx.stages.kernels.numbering import Numbering, numbering
+from gsx.stages.kernels.numbering import Entries, Numbering, numbering
 
 CLASSES = 4
 
@@ -25,10 +24,15 @@ def pages(seed, meaning, noise=0.02):
     return words.astype(np.float32), label, np.arange(400) < 200
 
 
-@given(st.permutations(range(CLASSES)), st.integers(0, 99), st.booleans())
-def test_another_numbering_is_found_whatever_it_is(meaning, seed, sparse):
+def entries_of(words):
+    row, column = np.nonzero(words)
+    return Entries(row, column, words[row, column].astype(np.float64))
+
+
+@given(st.permutations(range(CLASSES)), st.integers(0, 99))
+def test_another_numbering_is_found_whatever_it_is(meaning, seed):
     words, label, train = pages(seed, meaning)
-    found = numbering(csr_matrix(words) if sparse else words, label, train, ~train, CLASSES)
+    found = numbering(entries_of(words), label, train, ~train, CLASSES)
     assert found.meaning == tuple(meaning)
     assert found.best > 0.9
     moved = any(own != told for own, told in enumerate(meaning))
@@ -38,7 +42,7 @@ def test_another_numbering_is_found_whatever_it_is(meaning, seed, sparse):
 
 def test_numbers_that_mean_the_same_are_left_alone():
     words, label, train = pages(0, range(CLASSES))
-    found = numbering(words, label, train, ~train, CLASSES)
+    found = numbering(entries_of(words), label, train, ~train, CLASSES)
     assert found.agreement == found.best > 0.9
     assert not found.differs
 
@@ -46,7 +50,7 @@ def test_numbers_that_mean_the_same_are_left_alone():
 def test_features_that_tell_nothing_accuse_nobody():
     words, label, train = pages(0, (1, 2, 3, 0))
     noise = rng(0, "noise").random(words.shape)
-    assert not numbering(noise, label, train, ~train, CLASSES).differs
+    assert not numbering(entries_of(noise), label, train, ~train, CLASSES).differs
 
 
 @pytest.mark.parametrize(
@@ -65,9 +69,9 @@ def test_only_what_is_told_well_is_believed(agreement, best, largest, differs):
 def test_samples_without_a_class_are_left_out():
     words, label, train = pages(0, (1, 0, 2, 3))
     unknown = np.where(np.arange(400) % 2, -1, label)
-    assert numbering(words, unknown, train, ~train, CLASSES).meaning == (1, 0, 2, 3)
-    assert numbering(words, np.full(400, -1), train, ~train, CLASSES) is None
-    assert numbering(words, label, train, np.zeros(400, dtype=bool), CLASSES) is None
+    assert numbering(entries_of(words), unknown, train, ~train, CLASSES).meaning == (1, 0, 2, 3)
+    assert numbering(entries_of(words), np.full(400, -1), train, ~train, CLASSES) is None
+    assert numbering(entries_of(words), label, train, np.zeros(400, dtype=bool), CLASSES) is None
 
 
 def test_a_report_says_how_numbers_should_be_read():

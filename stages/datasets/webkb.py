@@ -7,7 +7,7 @@ the order of its file is ``ood_val`` and the second ``ood_test``.
 The public files of Cornell and Texas hold the same pages: features and labels are equal byte for
 byte, and only links differ. Those of Wisconsin number the classes otherwise: what is class 3 there
 is class 2 here, so whoever learns the classes scores next to nothing. Nothing is repaired; the
-corpus says so in its warnings. ``webkb-university-aligned`` is the same with one numbering.
+corpus says so in its warnings. ``webkb-aligned`` is the same with one numbering.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from gsx.columns import SPLITS
 from gsx.errors import StageError
-from gsx.ragged import Ints, Ragged, concat_ragged
+from gsx.ragged import Ints, Ragged, concat_ragged, rows_of
 from gsx.seeds import rng
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source, size_of_files
 from gsx.stages.datasets.labels import labels_of
@@ -36,10 +35,10 @@ from gsx.stages.datasets.nodes import (
 )
 from gsx.stages.datasets.placing import Rule, domains_of, place
 from gsx.stages.datasets.tables import read_bytes, whole_numbers
-from gsx.stages.kernels.numbering import numbering
+from gsx.stages.kernels.numbering import Entries, numbering
 from gsx.stages.kernels.splits import OOD_TEST, OOD_VAL, TRAIN
 
-NAME, ALIGNED = "webkb-university", "webkb-university-aligned"
+NAME, ALIGNED = "webkb-university", "webkb-aligned"
 UNIVERSITIES = ("wisconsin", "cornell", "texas")
 """In the order in which their pages are numbered."""
 TESTED = "wisconsin"
@@ -149,10 +148,8 @@ def _numbers(graph: NodeGraph, label: Ints, owner: Ints) -> Iterator[str]:
     tested = owner == UNIVERSITIES.index(TESTED)
     words = graph.features
     assert isinstance(words, Ragged)
-    rows = csr_matrix(
-        (np.ones(len(words.values)), words.values, words.ptr), (len(words), graph.num_features)
-    )
-    found = numbering(rows, label, ~tested, tested, int(label.max()) + 1)
+    entries = Entries(rows_of(words.ptr), words.values, np.ones(len(words.values)))
+    found = numbering(entries, label, ~tested, tested, int(label.max()) + 1)
     if found is not None and found.differs:
         yield (
             f"classes of {TESTED} are numbered otherwise: by their words {found.agreement:.1%} of "

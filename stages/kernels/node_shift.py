@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from gsx.columns import SPLITS
-from gsx.ragged import Array, Ints, rows_of
-from gsx.stages.kernels.numbering import numbering
-from gsx.stages.kernels.rows import Features
+from gsx.ragged import Array, Ints
+from gsx.stages.kernels.numbering import Entries, numbering
 from gsx.stages.kernels.shift import distance, repeats, unshifted
 from gsx.stages.kernels.statistics import degrees, spread
 from gsx.stages.kernels.subgraphs import global_edges
@@ -56,9 +55,10 @@ class _Nodes:
         }
 
 
-def node_report(table: GraphTable, features: Features, classes: int) -> dict[str, Any]:
-    """Describe the labelled nodes of the graphs of ``table``, whose features are given as rows."""
-    present, hashes = feature_hashes(table)
+def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
+    """Describe the labelled nodes of the graphs of ``table``."""
+    entries = Entries.of(table)
+    present, hashes = feature_hashes(entries, table.total_nodes)
     split, domain, env, label = (
         table.dense("node", f"node_{name}").astype(np.int64)
         for name in ("split", "domain_id", "env_id", "label")
@@ -108,7 +108,7 @@ def node_report(table: GraphTable, features: Features, classes: int) -> dict[str
             "share": round(count / int(inside.sum()), 6),
             "with_another_label": other,
         }
-        numbers = numbering(features, nodes.label, train, inside, classes)
+        numbers = numbering(entries, nodes.label, train, inside, classes)
         if numbers is not None:
             found["class_numbers"][SPLITS[code]] = {
                 **asdict(numbers),
@@ -146,25 +146,15 @@ def node_warnings(found: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def feature_hashes(table: GraphTable) -> tuple[Ints, Hashes]:
+def feature_hashes(entries: Entries, nodes: int) -> tuple[Ints, Hashes]:
     """Return how many features of every node are not zero, and a hash of them.
 
-    Dense and sparse rows with equal values have equal hashes; nothing sparse is made dense.
+    Dense and sparse rows with equal values have equal hashes.
     """
-    if "node_feat_index" in table.node:
-        index = table.lists("node", "node_feat_index")
-        row, column = rows_of(index.ptr), index.values
-        value = table.lists("node", "node_feat_value").values
-    else:
-        dense = table.dense("node", "node_feat")
-        row, column = np.nonzero(dense)
-        value = dense[row, column]
-    kept = value != 0
-    row, column, value = row[kept], column[kept], value[kept].astype(np.float64)
-    mixed = _mix(_mix(column.astype(np.uint64) * _PLACE) + value.view(np.uint64) * _VALUE)
-    sums = np.zeros(table.total_nodes, dtype=np.uint64)
-    np.add.at(sums, row, mixed)
-    return np.bincount(row, minlength=table.total_nodes), sums
+    place = _mix(entries.column.astype(np.uint64) * _PLACE)
+    sums = np.zeros(nodes, dtype=np.uint64)
+    np.add.at(sums, entries.row, _mix(place + entries.value.view(np.uint64) * _VALUE))
+    return np.bincount(entries.row, minlength=nodes), sums
 
 
 def _mix(values: Hashes) -> Hashes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gsx.columns import SPLITS
-from gsx.stages.kernels.numbering import TOLD, numbering
+from gsx.stages.kernels.numbering import TOLD, Entries, numbering
 from gsx.stages.kernels.subgraphs import global_edges
 from gsx.stages.reporting.checks import Check, Verdict
 from gsx.stages.reporting.nodes import NodeFacts, changed
@@ -49,12 +49,11 @@ def node_checks(facts: NodeFacts, lineage: Sequence[Manifest]) -> Iterator[Check
 
 def class_checks(facts: NodeFacts) -> Iterator[Check]:
     """Yield whether held-out classes mean those of training, where features tell them apart."""
-    train = facts.split == SPLITS.index("train")
+    train, entries = facts.split == SPLITS.index("train"), Entries.of(facts.table)
     for split in ("ood_val", "ood_test"):
         held = facts.split == SPLITS.index(split)
-        found = numbering(
-            facts.features, facts.label, train, held, int(facts.label.max(initial=0)) + 1
-        )
+        classes = int(facts.label.max(initial=0)) + 1
+        found = numbering(entries, facts.label, train, held, classes)
         if found is None or found.best < TOLD:
             continue
         text = (
