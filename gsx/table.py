@@ -201,10 +201,11 @@ class GraphTable:
         return self
 
     def _check_edges(self) -> None:
+        limit = np.repeat(self.num_nodes.astype(np.uint32), self.num_edges)
         for name in ("edge_src", "edge_dst"):
             ends = self.dense("edge", name)
-            limit = np.repeat(self.num_nodes, self.num_edges)
-            bad = np.flatnonzero((ends < 0) | (ends >= limit))
+            # Read without a sign, what is negative is beyond every limit.
+            bad = np.flatnonzero(ends.view(f"u{ends.itemsize}") >= limit)
             if len(bad):
                 at = int(bad[0])
                 graph = int(np.searchsorted(self.edge_ptr, at, side="right")) - 1

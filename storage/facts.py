@@ -14,6 +14,8 @@ from gsx.table import GraphTable
 
 SIZE_BINS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096)
 """Lower edges of the size histogram; the last bin is open."""
+_SMALL = 46_340
+"""Nodes up to which a pair of them has a number of 32 bits."""
 
 ODDITIES = ("self_loops", "repeated_edges", "graphs_without_nodes", "graphs_without_edges")
 
@@ -95,11 +97,12 @@ def _oddities(table: GraphTable) -> dict[str, int]:
 def _repeated(table: GraphTable, src: Array, dst: Array) -> int:
     """Count edges that stand more than once; sorted edges cost one comparison each."""
     size = int(table.num_nodes.max(initial=1))
-    start = np.repeat(table.node_ptr[:-1], table.num_edges)
-    code = (start + src) * size + dst
-    step = np.diff(code)
+    step = np.diff(src.astype(np.int32 if size <= _SMALL else np.int64, copy=False) * size + dst)
+    first = table.edge_ptr[1:-1]
+    step[first[(first > 0) & (first < len(src))] - 1] = 1  # from one graph to the next
     if len(step) and step.min() < 0:
-        step = np.diff(np.sort(code))
+        start = np.repeat(table.node_ptr[:-1], table.num_edges)
+        step = np.diff(np.sort((start + src) * size + dst))
     return int((step == 0).sum())
 
 

@@ -239,15 +239,21 @@ def in_blocks(
 
 
 def taken(table: GraphTable, rows: Ints) -> GraphTable:
-    """Return some graphs; where most follow each other in the table, they are not gathered.
+    """Return some graphs; those that follow each other in the table are not gathered.
 
     What comes out may share memory with the table.
     """
     ends = np.flatnonzero(np.diff(rows) != 1) + 1
-    if len(ends) > len(rows) // GRAPHS_OF_A_RUN:
-        return table.take(rows)
-    runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(rows, ends) if len(run)]
-    return concat([table.slice(start, stop) for start, stop in runs])
+    runs = np.column_stack([np.append(0, ends), np.append(ends, len(rows))])
+    parts, gathered = [], 0
+    for start, stop in runs[np.diff(runs)[:, 0] >= GRAPHS_OF_A_RUN].tolist():
+        if gathered < start:
+            parts.append(table.take(rows[gathered:start]))
+        parts.append(table.slice(int(rows[start]), int(rows[stop - 1]) + 1))
+        gathered = stop
+    if gathered < len(rows) or not parts:
+        parts.append(table.take(rows[gathered:]))
+    return concat(parts)
 
 
 _KEPT = ("graph_id", "env_id", "y", "label")
