@@ -17,6 +17,7 @@ Coauthor-CS need their raw files (``GSX_RAW_DATA``).
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -142,6 +143,8 @@ def rewrite(store: Path, corpus: Corpus) -> float:
 
 def speeds(store: Path, made: dict) -> dict:
     graphs = data_of(Corpus(made["prepare"]))
+    gc.collect()
+    gc.freeze()  # the garbage of one must not be looked for among the graphs of the other
     rates: dict[str, list[float]] = {"gsx": [], "writing": [], "reference": []}
     for repeat in range(REPEATS):
         seconds, corpus = generate(store, made, augmented_only=True, count=GRAPHS, seed=repeat)

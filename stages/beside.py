@@ -28,8 +28,9 @@ def held_out_hashes(corpus: Corpus) -> Hashes:
 
 def next_id(corpus: Corpus) -> int:
     """Return the id that follows the largest of a corpus."""
-    parts = corpus.iter_tables(columns=["graph_id"])
-    return 1 + max(int(part.dense("graph", "graph_id").max(initial=-1)) for part in parts)
+    shards = range(len(corpus.shards))
+    ids = (corpus.graph_columns(number, ["graph_id"])["graph_id"] for number in shards)
+    return 1 + max(int(np.asarray(each).max(initial=-1)) for each in ids)
 
 
 def repeated(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import platform
 import resource
 import sys
@@ -60,6 +61,7 @@ def stopwatch(source: str) -> Iterator[Stopwatch]:
     watch.seconds = time.perf_counter() - watch.started
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """Return the versions of the packages that matter, as far as they are here."""
     found = {}

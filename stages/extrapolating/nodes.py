@@ -17,12 +17,12 @@ from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.seeds import rng
+from gsx.stages.beside import next_id
 from gsx.stages.extrapolating.plan import SOURCE, with_environment
 from gsx.stages.extrapolating.rules import ORIGIN, MovingRules, rules_of
 from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.rows import Features, feature_columns, features_of
 from gsx.stages.splicing.columns import fill, same_text
-from gsx.stages.splicing.inputs import next_id
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Shard, write_shard
 from gsx.storage.draft import Draft

@@ -16,7 +16,7 @@ from gsx.columns import CorpusInfo
 from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array, Ints, texts_of
 from gsx.stages.beside import held_out_hashes as held_out_hashes
-from gsx.stages.beside import next_id as next_id
+from gsx.stages.beside import next_id
 from gsx.stages.bridges.model import BridgeModel, BridgeShape
 from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.subgraphs import Bools, is_connected
