@@ -44,6 +44,8 @@ class Dataset:
     """Epochs of ERM; others make as many steps."""
     splice: tuple[str, ...] = ()
     """Options of ``gsx generate`` that splice, where structure shifts too."""
+    bridge: tuple[str, ...] = ()
+    """Options of ``gsx pretrain bridge``."""
     spliced: int = 0
     """Graphs they make."""
     ratio: int = 0
@@ -84,10 +86,11 @@ DATASETS = {
         domain=COLORS,
         move=ANYWHERE,
         graphs=1800,
-        epochs=480,
-        splice=("--options", "010", "--f", "1", "--ratio", "3", "--grow", "2", "--chords", "0.05",
+        epochs=1600,
+        splice=("--options", "010", "--f", "1", "--ratio", "20", "--grow", "2", "--chords", "0.05",
                 "--ports", "own"),
-        spliced=5400,
+        bridge=("--epochs", "100"),
+        spliced=36_000,
     ),
     "fsmotif-base-color": Dataset(
         DEEPER,
@@ -149,7 +152,7 @@ def run(name: str, method: str, seed: int) -> None:
             needed += ["--mask", mask["key"]]
         if "--options" in options:
             needed += ["--extractor", gsx("pretrain", "extract", corpus)["key"]]
-            needed += ["--bridge", gsx("pretrain", "bridge", corpus)["key"]]
+            needed += ["--bridge", gsx("pretrain", "bridge", corpus, *dataset.bridge)["key"]]
         corpus = gsx("generate", corpus, *options, *needed, "--seed", str(seed))["key"]
     words = list(dataset.train)
     if options and dataset.ratio:
