@@ -47,7 +47,7 @@ class Dataset:
     bridge: tuple[str, ...] = ()
     """Options of ``gsx pretrain bridge``."""
     spliced: int = 0
-    """Graphs they make."""
+    """Graphs they make; FeatX moves as many of the source, and each of them."""
     ratio: int = 0
     """Moved graphs per source graph, which then are learned from alone, as in the paper; 0 for one
     each, beside the source."""
@@ -119,7 +119,8 @@ def methods(name: str) -> dict[str, tuple[tuple[str, ...], int]]:
     found: dict[str, tuple[tuple[str, ...], int]] = {"erm": ((), plain)}
     if dataset.splice:
         spliced = plain + dataset.spliced
-        found["g-splice-x+featx"] = (("--featx", *dataset.move, *dataset.splice), 2 * spliced)
+        both = spliced + 2 * dataset.spliced
+        found["g-splice-x+featx"] = (("--featx", *dataset.move, *dataset.splice), both)
         found["featx"] = (("--featx", *dataset.move), 2 * plain)
         found["g-splice-x"] = (dataset.splice, spliced)
         return found
