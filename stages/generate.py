@@ -209,7 +209,7 @@ FEATX_SOURCES = (
 
 STAGE = Stage(
     name="generate",
-    version=2,
+    version=3,
     kind="corpus",
     config=GenerateConfig,
     inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge", "mask": "mask"},

@@ -100,6 +100,7 @@ def test_every_splice_passes_all_of_the_sanitization_as_the_graph_it_is(pool):
         (("C", "C", "C", "C"), [(0, 1), (0, 2), (0, 3)], 1),  # meet at one atom
         (("CF", "C"), [(1, 2)], 1),  # has no hydrogen to take
         (("C", "C"), [(0, 1)], 12),  # is no bond that takes hydrogens
+        (("CC[NH]", "C"), [(2, 3)], 1),  # meets a radical
     ],
 )
 def test_unusual_bridges_are_judged_like_those_built_atom_by_atom(texts, bonds, code):

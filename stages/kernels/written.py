@@ -21,6 +21,7 @@ from gsx.stages.kernels.atoms import (
     DOUBLE,
     HYBRIDIZATION,
     NUM_HS,
+    RADICALS,
     SINGLE,
     SP3,
     STEREO,
@@ -131,6 +132,9 @@ class _Joints:
         atom, count = np.unique(ends, return_counts=True)
         whole = _closes_ring(table, part, part[ends].reshape(2, -1), graph)
         whole[graph[table.dense("edge", "edge_attr")[edge, BOND_TYPE] != SINGLE]] = True
+        # Reading around bridges finds no radicals, and hybridization depends on them.
+        radical = np.flatnonzero(table.dense("node", "node_feat")[:, RADICALS])
+        whole[np.searchsorted(table.node_ptr, radical, side="right") - 1] = True
         return cls(edge, atom, count, whole)
 
 
