@@ -86,7 +86,7 @@ DATASETS = {
         domain=COLORS,
         move=ANYWHERE,
         graphs=1800,
-        epochs=1600,
+        epochs=2320,
         splice=("--options", "010", "--f", "1", "--ratio", "20", "--grow", "2", "--chords", "0.05",
                 "--ports", "own"),
         bridge=("--epochs", "100"),
