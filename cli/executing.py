@@ -66,11 +66,12 @@ def execute(
 
     ``hand_out`` writes the last artifact to ``out``; without it the artifact is copied as it is.
     """
-    from gsx.pipeline.runner import run_plan
+    from gsx.pipeline.runner import look_ahead, run_plan
     from gsx.storage.store import Store
 
     store = Store.at(making.store)
     if making.dry_run:
+        look_ahead(plan, given)
         _show_plan(plan, store, given, as_json=making.as_json)
         return []
     quiet = making.quiet or making.as_json

@@ -13,7 +13,6 @@ from gsx.errors import UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stages import stage_named
-from gsx.stages.generate import preflight
 from gsx.stages.prepare import FAMILIES
 from gsx.storage.store import Artifact, Store
 
@@ -57,11 +56,6 @@ def generating_plan(
                 options |= _bridge_options(given)
             configs[stage] = _config(stage, options)
     configs["generate"] = wanted
-    if "prepare" in artifacts:
-        roles = stage_named("generate").inputs_of(wanted)
-        preflight(
-            wanted, {role: artifacts[name] for role, name in roles.items() if name in artifacts}
-        )
     return make_plan(Recipe("generate", configs)), artifacts
 
 

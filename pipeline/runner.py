@@ -42,7 +42,7 @@ def run_plan(
     """
     done = dict(given or {})
     with joined() if team_size() > 1 else nullcontext() as rank:
-        for step in plan:
+        for place, step in enumerate(plan):
             missing = [name for name in step.inputs.values() if name not in done]
             if missing:
                 raise StageError(
@@ -50,10 +50,25 @@ def run_plan(
                 )
             inputs = {role: done[name] for role, name in step.inputs.items()}
             built = run_step(
-                step, inputs, store, force=force, watch=watch, say=say, hire=hire, rank=rank
+                step,
+                inputs,
+                store,
+                force=force,
+                watch=watch,
+                say=say,
+                hire=hire,
+                rank=rank,
+                first=partial(look_ahead, plan[place + 1 :], done),
             )
             done[step.name] = built.artifact
             yield step, built
+
+
+def look_ahead(plan: tuple[Step, ...], done: Mapping[str, Artifact]) -> None:
+    """Refuse what steps could not do with the artifacts that are there, before others are made."""
+    for step in plan:
+        there = {role: done[name] for role, name in step.inputs.items() if name in done}
+        step.stage.preflight(step.config, there)
 
 
 def run_step(
@@ -66,12 +81,17 @@ def run_step(
     say: Callable[[str], None],
     hire: Hire | None = None,
     rank: int | None = None,
+    first: Callable[[], None] = lambda: None,
 ) -> Built:
-    """Run one step, or find what it made before; ``rank`` numbers processes that train together."""
+    """Run one step, or find what it made before; ``rank`` numbers processes that train together.
+
+    ``first`` is asked before anything is made.
+    """
     identity = identity_of(step, inputs)
     log = RunLog(draft_folder(store).parent / ".runs", identity.key)
 
     def produce(draft: Draft) -> Outcome:
+        first()
         job = None if hire is None else _job(step, identity, inputs, store, draft)
         if step.stage.workshop is not None:
             shop = partial(step.stage.workshop, step.config, inputs)

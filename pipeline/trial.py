@@ -17,7 +17,6 @@ from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.runner import Watch, run_plan
 from gsx.pipeline.space import Choice, options_of
 from gsx.pipeline.stages import stage_named
-from gsx.stages.generate import preflight
 from gsx.stages.stage import silent
 from gsx.storage.store import Artifact, Store
 
@@ -98,7 +97,7 @@ def run_trial(
     """Make the corpus and the models of a choice, or find them."""
     corpus = source
     if common.maker is not None:
-        plan = _making(common, chosen, source)
+        plan = _making(common, chosen)
         *_, (_, built) = run_plan(plan, store, given={"prepare": source}, watch=watch, say=say)
         corpus = built.artifact
     stage, learned_from = stage_named("train"), common.maker or "prepare"
@@ -113,12 +112,10 @@ def run_trial(
     return Made(corpus=corpus, models=tuple(models))
 
 
-def _making(common: Common, chosen: Choice, source: Artifact) -> tuple[Step, ...]:
+def _making(common: Common, chosen: Choice) -> tuple[Step, ...]:
     """Return the steps that make the corpus of a choice."""
     assert common.maker is not None
     wanted = _config(common, chosen, common.maker)
-    if common.maker == "generate":
-        preflight(wanted, {"corpus": source})
     needed = stage_named(common.maker).inputs_of(wanted).values()
     configs = {name: _config(common, chosen, name) for name in PRETRAINED if name in needed}
     configs[common.maker] = wanted

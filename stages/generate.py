@@ -172,6 +172,8 @@ def needs(config: GenerateConfig) -> frozenset[str]:
 
 def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
     """Refuse what does not fit together, as far as it is given, before anything is trained."""
+    if "corpus" not in inputs:
+        return
     # Both load torch, which nothing else here needs.
     from gsx.stages.extrapolating.build import preflight as movable
     from gsx.stages.splicing.inputs import preflight as spliceable
@@ -215,6 +217,7 @@ STAGE = Stage(
     inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge", "mask": "mask"},
     needs=needs,
     resolve=resolve,
+    preflight=preflight,
     workshop=open_workshop,
     seeds=lambda config: {"generate": config.seed},
     later={

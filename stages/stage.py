@@ -43,6 +43,9 @@ class Stage:
     """Which of the roles a config reads; all of them without it."""
     resolve: Callable[[Any], Any]
     """Fill in what the user left open and refuse what cannot work, before any long work starts."""
+    preflight: Callable[[Any, Mapping[str, Artifact]], None] = lambda _config, _inputs: None
+    """Refuse what cannot work with the inputs that are there already, before the others are made;
+    reads descriptions only."""
     run: Callable[[Any, Mapping[str, Artifact], Draft, Progress], Outcome] | None = None
     """Write the artifact into a draft; None where a workshop does."""
     workshop: Callable[[Any, Mapping[str, Artifact]], Workshop] | None = None

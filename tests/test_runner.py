@@ -2,7 +2,7 @@
 
 import pytest
 
-from gsx.errors import StageError
+from gsx.errors import GsxError, StageError
 from gsx.pipeline.plan import inspect_plan, make_plan, source_digest
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
@@ -72,6 +72,31 @@ def test_progress_counts_every_graph(plan, store):
 def test_a_step_without_its_input_is_refused(plan, store):
     with pytest.raises(StageError, match="describe needs the artifact of prepare"):
         list(run_plan(plan[1:], store))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '[prepare]\ndataset = "cbas-color"\n[mask]\n[generate]\nfeatx = true\n'
+            'options = "000"\nfeatx_partner = "ranked"\n',
+            "labels nodes",
+        ),
+        (
+            '[prepare]\ndataset = "motif-size"\nnum_graphs = 60\n[extract]\n[bridge]\n'
+            '[generate]\nlabels = "any"\n',
+            "needs answers yes and no",
+        ),
+    ],
+)
+def test_what_a_later_step_cannot_do_is_refused_before_anything_is_trained(text, message, store):
+    plan = make_plan(parse_recipe(text, "r.toml"))
+    made = []
+    with pytest.raises(GsxError, match=message):
+        made.extend(step.name for step, _ in run_plan(plan, store))
+    assert made == ["prepare"]
+    assert [artifact.manifest.stage for artifact in store.artifacts()] == ["prepare"]
+    assert not list((store.place.local / ".drafts").iterdir())
 
 
 def test_the_artifact_names_its_parent(plan, store):
