@@ -58,14 +58,17 @@ def run_plan(
                 say=say,
                 hire=hire,
                 rank=rank,
-                first=partial(look_ahead, plan[place + 1 :], done),
+                first=partial(look_ahead, plan[place:], done),
             )
             done[step.name] = built.artifact
             yield step, built
 
 
 def look_ahead(plan: tuple[Step, ...], done: Mapping[str, Artifact]) -> None:
-    """Refuse what steps could not do with the artifacts that are there, before others are made."""
+    """Refuse what steps could not do with the artifacts that are there, before others are made.
+
+    The step that is next is asked too: no worker is hired for what it refuses.
+    """
     for step in plan:
         there = {role: done[name] for role, name in step.inputs.items() if name in done}
         step.stage.preflight(step.config, there)

@@ -1,5 +1,8 @@
 """Plans are pure; the runner makes only what is missing."""
 
+import dataclasses
+
+import msgspec
 import pytest
 
 from gsx.errors import GsxError, StageError
@@ -97,6 +100,20 @@ def test_what_a_later_step_cannot_do_is_refused_before_anything_is_trained(text,
     assert made == ["prepare"]
     assert [artifact.manifest.stage for artifact in store.artifacts()] == ["prepare"]
     assert not list((store.place.local / ".drafts").iterdir())
+
+
+def test_no_worker_is_hired_for_what_is_refused(store):
+    text = '[prepare]\ndataset = "cbas-color"\n[mask]\nsteps = 5\n[generate]\nfeatx = true\n'
+    *first, last = make_plan(parse_recipe(text + 'options = "000"\n', "r.toml"))
+    given = {step.name: built.artifact for step, built in run_plan(tuple(first), store)}
+    config = msgspec.structs.replace(last.config, featx_partner="ranked")
+    wanted = dataclasses.replace(last, config=config)
+
+    def hire(*_):
+        raise AssertionError("a worker was hired")
+
+    with pytest.raises(GsxError, match="labels nodes"):
+        list(run_plan((wanted,), store, given=given, hire=hire))
 
 
 def test_the_artifact_names_its_parent(plan, store):
