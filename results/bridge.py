@@ -13,7 +13,12 @@ from pathlib import Path
 from measured import measure
 
 FOLDER = Path(__file__).parent / "bridge"
-RUNS = [("motif-size", []), ("motif-base", []), ("hiv-size", ["--epochs", "6"])]
+RUNS = [
+    ("motif-size", []),
+    ("motif-base", []),
+    ("hiv-size", ["--epochs", "6"]),
+    ("fsmotif-size-color", ["--epochs", "100"]),
+]
 
 
 def main() -> None:
