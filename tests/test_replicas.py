@@ -191,8 +191,8 @@ def test_replicas_can_be_exported_and_generated_again(made, tmp_path):
     ("options", "message"),
     [
         ({"options": "001"},
-         "planted-nodes labels nodes; splicing needs a corpus of labelled graphs. `gsx datasets` "
-         "lists some; `gsx train` learns from this one as it is."),
+         "planted-nodes labels nodes; splicing needs labelled graphs. Use `--options 000` with "
+         "`--featx`."),
         ({"augmented_only": True},
          "replicas have the structure of their source graph, so it cannot be left out; leave "
          "`--augmented-only` away and train with `--origin featx`"),
