@@ -23,6 +23,10 @@ PATIENCE = datetime.timedelta(days=1)
 @contextmanager
 def joined() -> Iterator[int]:
     """Join the processes that the launcher started, and give the number of this one."""
+    # Default arguments of its functions are the group there is when it is first imported, which
+    # optimizers do. A group held so outlives its end, and its threads abort a process that exits.
+    import torch.distributed.nn.functional
+
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
