@@ -67,11 +67,15 @@ def run_plan(
 def look_ahead(plan: tuple[Step, ...], done: Mapping[str, Artifact]) -> None:
     """Refuse what steps could not do with the artifacts that are there, before others are made.
 
-    The step that is next is asked too: no worker is hired for what it refuses.
+    The step that is next is asked too: no worker is hired for what it refuses. Until a corpus is
+    made its source stands for it, which is described alike.
     """
+    known = dict(done)
     for step in plan:
-        there = {role: done[name] for role, name in step.inputs.items() if name in done}
+        there = {role: known[name] for role, name in step.inputs.items() if name in known}
         step.stage.preflight(step.config, there)
+        if step.stage.kind == "corpus" and "corpus" in there:
+            known[step.name] = there["corpus"]
 
 
 def run_step(

@@ -47,6 +47,16 @@ def origins_of(config: TrainConfig) -> tuple[str, ...] | None:
     return config.origins if config.augmented else ("source",)
 
 
+def preflight(config: TrainConfig, inputs: Mapping[str, Artifact]) -> None:
+    """Refuse a corpus that the learner or the network cannot learn from."""
+    from gsx.stages.learning.lesson import check_corpus
+
+    for artifact in inputs.values():
+        info = Corpus(artifact).info
+        check_applies(config.learner, level=info.level, task=info.task, name=info.name)
+        check_corpus(info, config.backbone)
+
+
 def run(
     config: TrainConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> Outcome:
@@ -62,15 +72,13 @@ def _run(
 ) -> Outcome:
     from gsx.stages.learning.chart import curves_svg
     from gsx.stages.learning.fit import fit
-    from gsx.stages.learning.lesson import check_corpus
     from gsx.stages.nets.device import device_named
 
+    preflight(config, inputs)
     device = device_named(config.device)
     (artifact,) = inputs.values()
     corpus = Corpus(artifact)
     info = corpus.info
-    check_applies(config.learner, level=info.level, task=info.task, name=info.name)
-    check_corpus(info, config.backbone)
     lesson, shape = _lesson(config, corpus)
     items, total = len(lesson.train), len(lesson.train) * config.epochs
 
@@ -148,6 +156,7 @@ STAGE = Stage(
     inputs=ROLES,
     needs=lambda config: frozenset(role for role in ROLES if ROLES[role] == config.source),
     resolve=resolve,
+    preflight=preflight,
     run=run,
     seeds=lambda config: {"train": config.seed},
     places=("device",),

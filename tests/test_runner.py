@@ -90,6 +90,16 @@ def test_a_step_without_its_input_is_refused(plan, store):
             '[generate]\nlabels = "any"\n',
             "needs answers yes and no",
         ),
+        (
+            '[prepare]\ndataset = "motif-size"\nnum_graphs = 60\n[extract]\n[bridge]\n'
+            '[generate]\n[train]\nbackbone = "gcn"\n',
+            "`gcn` tells labels of nodes. Use the backbone `gin` or `vgin`.",
+        ),
+        (
+            '[prepare]\ndataset = "cbas-color"\n[mask]\n[generate]\nfeatx = true\n'
+            'options = "000"\n[train]\nbackbone = "gcn"\nlearner = "dir"\n',
+            "is for labelled graphs; cbas-color has labelled nodes",
+        ),
     ],
 )
 def test_what_a_later_step_cannot_do_is_refused_before_anything_is_trained(text, message, store):
