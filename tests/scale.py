@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import psutil
+from distributed import Client
 
 from gsx.storage.store import Store
 from tests.made import run_recipe
@@ -98,6 +99,8 @@ class Cluster:
             time.sleep(0.05)
         self.address = json.loads(self.file.read_text())["address"]
         self.workers = [self.add_worker() for _ in range(workers)]
+        with Client(self.address) as client:
+            client.wait_for_workers(workers, timeout=600)
 
     def _start(self, *words):
         log = (self.folder / f"{len(self.processes)}-{words[0]}.log").open("w")
