@@ -35,13 +35,16 @@ def made(tmp_path):
 
 
 def test_help_is_instant():
-    gsx("--help")
-    times = []
-    for _ in range(5):
-        started = time.perf_counter()
-        gsx("--help")
-        times.append(time.perf_counter() - started)
-    assert min(times) < 0.3
+    def fastest(start):
+        times = []
+        for _ in range(6):
+            began = time.perf_counter()
+            start()
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    bare = fastest(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+    assert fastest(lambda: gsx("--help")) < max(0.3, 10 * bare)  # machines may be slow or busy
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,6 +3,7 @@
 import json
 import time
 
+import psutil
 import pytest
 
 import gsx as package
@@ -13,7 +14,7 @@ from gsx.storage.place import Place
 from gsx.storage.shipping import forget_records, records_of, ship, shipped
 from gsx.storage.store import Store
 from tests.artifacts import gsx
-from tests.scale import environment, made, prepared, run, shards_of, start
+from tests.scale import environment, made, prepared, run, shards_of, start, workers_of
 from tests.test_remote import (  # noqa: F401  (fixtures)
     ACCESS,
     SECRET,
@@ -65,9 +66,11 @@ def test_workers_killed_while_they_upload_lose_nothing_and_tell_nothing(
     while len([path for path in listed(Store.at(s3)) if path.startswith(".drafts/")]) < 3:
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
+    workers = workers_of(process)
     process.kill()
     process.communicate()
-    time.sleep(1)
+    _, left = psutil.wait_procs(workers, timeout=60)
+    assert not left  # workers end with their client
     records = [path for path in listed(Store.at(s3)) if path.startswith(".drafts/")]
     assert [kind for kind, _, _ in Store.at(s3).entries()] == ["bridge", "corpus"]
     done = run(keys, s3, "--workers", 2, env=env, **SIZES)
