@@ -1,4 +1,7 @@
-"""New graphs and the corpus they will lie beside: free ids, held-out graphs, what is repeated."""
+"""New graphs and the corpus they will lie beside: free ids, held-out graphs, what is repeated.
+
+A graph that may not be made is drawn anew.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,18 @@ from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Shard
 from gsx.storage.distinct import count_distinct
 from gsx.storage.draft import Draft
+
+OWN_DRAWS = 12
+"""Times a graph is drawn anew before another takes its place."""
+FEW_DRAWS = 24
+"""Draws after which most graphs of a block must have come."""
+MOST_DRAWS = 256
+"""Draws after which all of them must have come."""
+
+
+def hopeless(draws: int, left: int, count: int) -> bool:
+    """Say whether to give up when ``left`` of ``count`` graphs never came in so many draws."""
+    return draws >= MOST_DRAWS or (draws >= FEW_DRAWS and left > count // 2)
 
 
 def held_out_hashes(corpus: Corpus) -> Hashes:

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsx.errors import StageError
 from gsx.ragged import pointers
 from gsx.seeds import rng
-from gsx.stages.extrapolating.build import taken
-from gsx.stages.extrapolating.graphs import REDRAWS, Mover, drawn_labels
+from gsx.stages.beside import FEW_DRAWS, OWN_DRAWS
+from gsx.stages.extrapolating.build import taken, warnings_of
+from gsx.stages.extrapolating.graphs import Mover, drawn_labels
 from gsx.stages.extrapolating.plan import base_rows
 from gsx.stages.extrapolating.rules import MovingRules
 from gsx.stages.kernels.featx import Domains, Partners, infer_domains
@@ -81,7 +83,8 @@ def test_the_order_of_nodes_does_not_matter(drawn, seed):
     assert np.array_equal(one[order], other)
 
 
-def test_a_graph_that_is_always_held_out_gives_its_place_to_another():
+def unmoved(forbidden):
+    """Return graphs and a mover that leaves them as they are and may not make the first ones."""
     table, info = planted_graphs(24, 0)
     sizes = np.where(np.arange(24) % 2, 3, 2)  # every second graph keeps all three nodes
     kept = np.concatenate([3 * graph + np.arange(size) for graph, size in enumerate(sizes)])
@@ -104,8 +107,13 @@ def test_a_graph_that_is_always_held_out_gives_its_place_to_another():
         node_ptr=table.node_ptr,
         graph_id=table.dense("graph", "graph_id"),
         partners=Partners.of(label, env),
-        forbidden=np.sort(wl_hashes(table)[:3]),  # nothing moves, so these always come out
+        forbidden=np.sort(wl_hashes(table)[:forbidden]),  # these always come out
     )
+    return table, mover
+
+
+def test_a_graph_that_is_always_held_out_gives_its_place_to_another():
+    table, mover = unmoved(forbidden=3)
     block = mover.block(table, "block")
     origin = block.drawn.origin
     assert (origin[:3] > 2).all()
@@ -117,7 +125,35 @@ def test_a_graph_that_is_always_held_out_gives_its_place_to_another():
     parents = made.lists("graph", "provenance.parents").values
     assert np.array_equal(parents, other.dense("graph", "graph_id"))
     assert np.array_equal(block.hashes, wl_hashes(other))
-    assert block.refused >= 3 * REDRAWS // 2
+    assert block.refused >= 3 * OWN_DRAWS
+
+
+def test_few_graphs_that_may_be_made_take_the_places_of_all_others():
+    table, mover = unmoved(forbidden=20)
+    origin = mover.block(table, "block").drawn.origin
+    assert (origin[:20] >= 20).all()
+    assert (origin[20:] == np.arange(20, 24)).all()
+
+
+def test_where_nothing_else_comes_out_it_is_said_how_to_have_more_values():
+    table, mover = unmoved(forbidden=24)
+    with pytest.raises(StageError) as error:
+        mover.block(table, "block")
+    assert str(error.value) == (
+        f"24 of 24 graphs came out as held-out graphs {FEW_DRAWS} times, as 100% of all draws did: "
+        "their features have few values to move to. Give them more with `gsx pretrain mask "
+        "--domain`, or change the gamma distribution."
+    )
+
+
+def test_few_values_to_move_to_are_told_once_graphs_are_made():
+    summed = {"graphs": 10, "distinct": 5, "refused": {"held-out graph": 10}}
+    assert warnings_of(summed) == []
+    assert warnings_of({**summed, "distinct": 4, "refused": {"held-out graph": 1100}}) == [
+        "FeatX: 4 of 10 graphs are distinct; the rest repeat one of them",
+        "FeatX: 1,100 of 1,110 draws came out as held-out graphs and were drawn anew; features "
+        "have few values to move to. Give them more with `gsx pretrain mask --domain`.",
+    ]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=300), st.integers(0, 200))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,14 +14,13 @@ from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.seeds import rng
+from gsx.stages.beside import OWN_DRAWS, hopeless
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.splicing.columns import fill, same_text
 from gsx.table import GraphTable, concat
 
 BLOCK_GRAPHS = 4096
 """Graphs drawn from one random stream, or as many as a shard has."""
-REDRAWS = 24
-"""Times a graph is drawn anew after it came out as a held-out graph, the later ones another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -86,9 +86,9 @@ def make_block(
     hashes = np.zeros(len(items), dtype=np.uint64)
     facts = np.zeros((len(items), 3), dtype=np.int64)
     todo, refused = np.arange(len(items)), 0
-    for attempt in range(REDRAWS):
+    for attempt in itertools.count():
         stream = rng(seed, *name, attempt)
-        if attempt > REDRAWS // 2:
+        if attempt > OWN_DRAWS:
             items[todo] = items[stream.integers(len(items), size=len(todo))]
         part = augmenter.draw(items[todo], stream)
         hashed = wl_hashes(part.table)
@@ -101,11 +101,11 @@ def make_block(
         todo = todo[~fine]
         if not len(todo):
             break
-    else:
-        raise StageError(
-            f"{len(todo)} of {len(items)} graphs came out as held-out graphs {REDRAWS} times. "
-            "Change the seed, or drop or mask more."
-        )
+        if hopeless(attempt + 1, len(todo), len(items)):
+            raise StageError(
+                f"{len(todo)} of {len(items)} graphs came out as held-out graphs {attempt + 1} "
+                "times. Change the seed, or drop or mask more."
+            )
     table = found[0] if len(found) == 1 else concat(found).take(rows)
     names = ("unchanged", "lost", "whole")
     counts = Counter(dict(zip(names, facts.sum(axis=0).tolist(), strict=True)))

@@ -192,6 +192,24 @@ def sum_up(
     }
 
 
+def warnings_of(summed: Mapping[str, Any]) -> list[str]:
+    """Say what a user should know of moved graphs."""
+    found, graphs = [], summed["graphs"]
+    if summed["distinct"] < graphs / 2:
+        found.append(
+            f"FeatX: {summed['distinct']:,} of {graphs:,} graphs are distinct; the rest repeat one "
+            "of them"
+        )
+    refused = summed["refused"].get("held-out graph", 0)
+    if refused > graphs:
+        found.append(
+            f"FeatX: {refused:,} of {graphs + refused:,} draws came out as held-out graphs and "
+            "were drawn anew; features have few values to move to. Give them more with "
+            "`gsx pretrain mask --domain`."
+        )
+    return found
+
+
 def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
     """Refuse what cannot be moved, as far as it is given already; reads descriptions only."""
     corpus = Corpus(inputs["corpus"])

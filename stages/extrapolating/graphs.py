@@ -12,15 +12,13 @@ from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, concat_ragged, pointers, ranges
 from gsx.seeds import rng
+from gsx.stages.beside import OWN_DRAWS, hopeless
 from gsx.stages.extrapolating.rules import ORIGIN, MovingRules
 from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.ranking import equal_rank, node_keys
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.splicing.columns import fill, same_text
 from gsx.table import GraphTable
-
-REDRAWS = 24
-"""Times a graph is moved anew after it came out as a held-out graph, the later ones another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,25 +91,27 @@ class Mover:
         """
         drawn = self.draw(base, rng(self.rules.seed, *name, 0), room)
         hashes = _hashes(base, drawn)
-        todo, refused = np.flatnonzero(are_among(hashes, self.forbidden)), 0
-        for attempt in range(1, REDRAWS):
-            if not len(todo):
-                break
+        todo, refused, attempt = np.flatnonzero(are_among(hashes, self.forbidden)), 0, 0
+        while len(todo):
             refused += len(todo)
+            attempt += 1
+            if hopeless(attempt, len(todo), len(base)):
+                share = refused / (len(base) + refused - len(todo))
+                raise StageError(
+                    f"{len(todo)} of {len(base)} graphs came out as held-out graphs {attempt} "
+                    f"times, as {share:.0%} of all draws did: their features have few values to "
+                    "move to. Give them more with `gsx pretrain mask --domain`, or change the "
+                    "gamma distribution."
+                )
             stream = rng(self.rules.seed, *name, attempt)
             again = todo
-            if attempt > REDRAWS // 2:
+            if attempt > OWN_DRAWS:
                 again = stream.integers(len(base), size=len(todo))
             part = base.take(again)
             other = self.draw(part, stream)
             drawn = drawn.put(todo, again, other)
             hashes[todo] = _hashes(part, other)
             todo = todo[are_among(hashes[todo], self.forbidden)]
-        if len(todo):
-            raise StageError(
-                f"{len(todo)} of {len(base)} graphs came out as held-out graphs {REDRAWS} times. "
-                "Change the seed or the gamma distribution."
-            )
         return MovedBlock(drawn, "/".join(map(str, name)), hashes, refused)
 
     def draw(

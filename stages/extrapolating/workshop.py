@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from gsx.stages.beside import held_out_hashes, next_id, repeated
 from gsx.stages.extrapolating import nodes
-from gsx.stages.extrapolating.build import plan_extrapolation, sum_up, write_moved
+from gsx.stages.extrapolating.build import (
+    plan_extrapolation,
+    sum_up,
+    warnings_of,
+    write_moved,
+)
 from gsx.stages.extrapolating.plan import MovedShard, with_environment
 from gsx.stages.kernels.wl import wl_hashes
 from gsx.stages.shards import Facts, Read, ShardPlan, Workshop, hashes_path
@@ -80,7 +85,11 @@ class Extrapolating:
             draft, self._info, [*carried, *facts], {"quality": {"featx": quality}}
         )
         warnings = () if config.augmented_only else outcome.warnings
-        return Outcome(counts=outcome.counts, warnings=warnings, summary=outcome.summary)
+        return Outcome(
+            counts=outcome.counts,
+            warnings=(*warnings_of(quality), *warnings),
+            summary=outcome.summary,
+        )
 
 
 class Replicating:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,6 +13,7 @@ from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, pointers, rows_of, text_rows
 from gsx.seeds import rng
+from gsx.stages.beside import hopeless
 from gsx.stages.bridges.draw import (
     Bridges,
 )
@@ -47,8 +49,6 @@ from gsx.table import GraphTable, concat
 Option = Literal[1, 2, 3]
 Labels = Literal["average", "any", "all"]
 ORIGIN_OF: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}
-REDRAWS = 24
-"""Times a graph is drawn anew after it was refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Splicer:
         refused: Counter[str] = Counter()
         open_places = np.arange(count)
         first_refused = 0
-        for attempt in range(REDRAWS):
+        for attempt in itertools.count():
             stream = rng(self.rules.seed, *name, attempt)
             table, fine, reasons = self._draw(len(open_places), stream, "/".join(map(str, name)))
             refused.update(reasons)
@@ -135,12 +135,12 @@ class Splicer:
             first_refused = len(open_places) if attempt == 0 else first_refused
             if not len(open_places):
                 break
-        else:
-            raise StageError(
-                f"block {number} of option {self.rules.option}: {len(open_places)} of {count} "
-                f"graphs were refused {REDRAWS} times ({_reasons(refused)}). Change the seed, f or "
-                "the bridges."
-            )
+            if hopeless(attempt + 1, len(open_places), count):
+                raise StageError(
+                    f"block {number} of option {self.rules.option}: {len(open_places)} of {count} "
+                    f"graphs were refused {attempt + 1} times ({_reasons(refused)}). Change the "
+                    "seed, f or the bridges."
+                )
         made = found[0] if len(found) == 1 else concat(found).take(rows)
         return Block(made, hashes, +refused, first_refused)
 

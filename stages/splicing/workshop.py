@@ -13,6 +13,7 @@ from gsx.stages.extrapolating.build import (
     sum_up,
     write_moved,
 )
+from gsx.stages.extrapolating.build import warnings_of as moved_warnings
 from gsx.stages.extrapolating.plan import MovedShard, Spliced, with_environment
 from gsx.stages.extrapolating.workshop import moved_plan
 from gsx.stages.kernels.wl import wl_hashes
@@ -173,6 +174,7 @@ class Splicing:
             shards = [plan.shard for plan in self._moved.planned]
             repeats = repeated(shards, read, draft, train_hashes, self._held_out)
             quality["featx"] = sum_up(self._moved, moved, repeats)
+            warnings += moved_warnings(quality["featx"])
         nodes = self._source.train.num_nodes
         quality["source"] = {
             "graphs": len(nodes),
