@@ -11,14 +11,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gsx.ragged import Ragged
 from gsx.storage.corpus_writer import Shard
 from gsx.storage.draft import Draft
 from gsx.storage.publish import Outcome
+from gsx.table import GraphTable
 
 Facts = Mapping[str, Any]
 """What is remembered of a finished shard: plain values, as JSON has them."""
 Read = Callable[[str], bytes]
 """Returns the content of a finished file of the draft, wherever it lies by now."""
+
+
+GRAPH_NODES = 4_000_000
+"""Nodes of a shard of new graphs, at most."""
+REPLICA_NODES = 1_000_000
+"""Nodes of a shard of replicas, at most."""
+SHARD_BYTES = 2 << 30
+"""Values of nodes that a shard holds, at most."""
+
+
+def shard_nodes(most: int, like: GraphTable) -> int:
+    """Return how many nodes a shard may have: ``most``, or fewer where those of a table are wide.
+
+    A shard is in memory as a whole while it is made.
+    """
+    parts = [
+        part
+        for values in like.node.values()
+        for part in ((values.ptr, values.values) if isinstance(values, Ragged) else (values,))
+    ]
+    wide = sum(part.nbytes for part in parts) / max(like.total_nodes, 1)
+    return min(most, int(SHARD_BYTES / max(wide, 1.0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

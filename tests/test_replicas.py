@@ -167,12 +167,16 @@ def test_held_out_labels_reach_no_weights(made, tmp_path):
     assert weights(train(tmp_path, again)) == weights(train(tmp_path / "b", generate(made)))
 
 
-def test_shards_of_replicas_do_not_change_them(made, tmp_path, monkeypatch):
-    whole = Corpus(generate(made, tmp_path / "a")).table()
-    monkeypatch.setattr("gsx.stages.extrapolating.nodes.SHARD_NODES", 500)
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [("extrapolating.nodes.REPLICA_NODES", 500), ("shards.SHARD_BYTES", 1 << 15)],
+)
+def test_shards_of_replicas_do_not_change_them(made, tmp_path, monkeypatch, limit, most):
+    whole = Corpus(generate(made, tmp_path / "a"))
+    monkeypatch.setattr(f"gsx.stages.{limit}", most)
     cut = Corpus(generate(made, tmp_path / "b"))
-    assert len(cut.shards) == 3
-    assert cut.table().equals(whole)
+    assert len(cut.shards) > len(whole.shards)
+    assert cut.table().equals(whole.table())
 
 
 def test_replicas_can_be_exported_and_generated_again(made, tmp_path):

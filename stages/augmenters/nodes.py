@@ -22,7 +22,7 @@ from gsx.stages.augmenters.mask_feature import mask_rows
 from gsx.stages.beside import next_id
 from gsx.stages.kernels.rows import feature_columns, features_of
 from gsx.stages.kernels.statistics import degrees
-from gsx.stages.shards import Facts, Read, ShardPlan
+from gsx.stages.shards import REPLICA_NODES, Facts, Read, ShardPlan, shard_nodes
 from gsx.stages.splicing.columns import fill, same_text
 from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 SPLIT = "all"
 REPLICAS = 4
 """Replicas when nothing is said."""
-SHARD_NODES = 1_000_000
-"""Nodes of one shard, about: as many replicas go into one."""
 
 
 class Repeating:
@@ -66,7 +64,8 @@ class Repeating:
     def _plan(self) -> list[Shard]:
         """Cut the replicas into shards that follow those of the corpus."""
         graphs, replicas = len(self._source), self._replicas
-        each = max(min(SHARD_NODES // max(self._source.total_nodes, 1), replicas), 1)
+        nodes = shard_nodes(REPLICA_NODES, self._source)
+        each = max(min(nodes // max(self._source.total_nodes, 1), replicas), 1)
         before = sum(shard.split == SPLIT for shard in self._corpus.shards)
         starts = range(0, replicas, each)
         total = before + len(starts)

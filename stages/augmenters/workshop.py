@@ -20,7 +20,7 @@ from gsx.stages.beside import held_out_hashes, next_id, repeated
 from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import wl_hashes
-from gsx.stages.shards import Facts, Read, ShardPlan, hashes_path
+from gsx.stages.shards import GRAPH_NODES, Facts, Read, ShardPlan, hashes_path, shard_nodes
 from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Shard, finish_corpus, write_shard
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 BLOCK_NODES = 1_000_000
 """Nodes above which a block holds fewer graphs."""
-SHARD_NODES = 4_000_000
-"""Nodes above which a shard holds fewer graphs than asked for."""
 
 
 class Augmenting:
@@ -53,7 +51,8 @@ class Augmenting:
         nodes = max(float(self._train.num_nodes.mean()), 1.0)
         most = min(BLOCK_GRAPHS, config.shard_graphs)
         self._block = int(np.clip(BLOCK_NODES / nodes, 1, most))
-        wanted = min(config.shard_graphs, int(SHARD_NODES / nodes))
+        most_nodes = shard_nodes(GRAPH_NODES, self._train)
+        wanted = min(config.shard_graphs, int(most_nodes / nodes))
         carried = [] if config.augmented_only else corpus.shards
         self._first_id = next_id(corpus)
         self._planned = _plan(

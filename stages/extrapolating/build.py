@@ -28,7 +28,7 @@ from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.ranking import by_rank, node_keys
 from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import Hashes
-from gsx.stages.shards import Facts, hashes_path
+from gsx.stages.shards import GRAPH_NODES, Facts, hashes_path, shard_nodes
 from gsx.storage.carry import read_draft_shard
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import write_shard
@@ -43,8 +43,6 @@ BLOCK_GRAPHS = 4096
 """Graphs moved from one random stream, or as many as a shard has."""
 GRAPHS_OF_A_RUN = 64
 """Graphs that follow each other, on average, from which slices are faster than gathering."""
-SHARD_NODES = 4_000_000
-"""Nodes above which a shard holds fewer graphs than asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +106,8 @@ def plan_extrapolation(
         forbidden=held_out,
         order=order,
     )
-    wanted = min(config.shard_graphs, int(SHARD_NODES / max(float(train.num_nodes.mean()), 1.0)))
+    nodes = shard_nodes(GRAPH_NODES, train)
+    wanted = min(config.shard_graphs, int(nodes / max(float(train.num_nodes.mean()), 1.0)))
     block = min(BLOCK_GRAPHS, config.shard_graphs)
     shard_graphs = max(wanted // block, 1) * block
     planned = plan_moved(count, shard_graphs, spliced, before, first_id)

@@ -22,6 +22,7 @@ from gsx.stages.extrapolating.plan import SOURCE, with_environment
 from gsx.stages.extrapolating.rules import ORIGIN, MovingRules, rules_of
 from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.rows import Features, feature_columns, features_of
+from gsx.stages.shards import REPLICA_NODES, shard_nodes
 from gsx.stages.splicing.columns import fill, same_text
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Shard, write_shard
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from gsx.stages.generate import GenerateConfig
 
 SPLIT = "all"
-SHARD_NODES = 1_000_000
-"""Nodes of one shard, about: as many replicas go into one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,7 +185,8 @@ def replication_of(
 def plan_replicas(config: GenerateConfig, source: GraphTable, corpus: Corpus) -> list[Shard]:
     """Cut the replicas into shards that follow those of the corpus."""
     graphs = len(source)
-    each = max(min(SHARD_NODES // max(source.total_nodes, 1), config.replicas), 1)
+    nodes = shard_nodes(REPLICA_NODES, source)
+    each = max(min(nodes // max(source.total_nodes, 1), config.replicas), 1)
     before = sum(shard.split == SPLIT for shard in corpus.shards)
     starts = range(0, config.replicas, each)
     return [
