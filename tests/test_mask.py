@@ -161,7 +161,7 @@ def changed_nodes(folder, **columns):
          "all training nodes of planted-nodes have one label: no feature can be told to make it."),
         ({"node_feat": 3},
          "all 12 features of planted-nodes are constant over its training data: nothing to "
-         "extrapolate."),
+         "extrapolate. Leave FeatX out."),
     ],
 )  # fmt: skip
 def test_data_that_teaches_nothing_is_refused(tmp_path, columns, message):

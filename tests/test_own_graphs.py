@@ -145,6 +145,20 @@ def test_one_graph_with_labelled_nodes_is_told_from_many(tmp_path):
     )
 
 
+def test_features_without_columns_are_none_and_still_count_nodes(tmp_path):
+    def bare(graph):
+        return {**graph.to_dict(), "x": torch.zeros(graph.num_nodes, 0)}
+
+    bared = source_of(saved(tmp_path, [bare(graph) for graph in RINGS]), "pyg")
+    counted = [
+        {k: v for k, v in bare(g).items() if k != "x"} | {"num_nodes": g.num_nodes} for g in RINGS
+    ]
+    assert same(bared, source_of(saved(tmp_path, counted, "b.pt"), "pyg"))
+    odd = saved(tmp_path, [*(graph.to_dict() for graph in RINGS[1:]), bare(RINGS[0])])
+    with pytest.raises(StageError, match=r"`x` is not in every graph, or not as wide in each"):
+        source_of(odd, "pyg")
+
+
 def test_labelled_nodes_of_pyg_are_sorted_by_degree_where_nobody_says(tmp_path):
     star = torch.tensor(
         [[0] * 50 + [1] * 30 + [2] * 10, [*range(1, 51), *range(20, 50), *range(10)]]

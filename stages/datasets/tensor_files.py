@@ -173,11 +173,10 @@ def _joined(parts: list[Any]) -> tuple[Ints, Array | list[str]] | None:
         return pointers([1] * len(parts)), parts
     if not all(isinstance(part, np.ndarray) for part in parts):
         return None
-    if len({part.shape[1:] for part in parts if part.size}) > 1:
+    full = [part for part in parts if len(part)] or parts[:1]
+    if len({part.shape[1:] for part in full}) > 1:
         return None
-    full = [part for part in parts if part.size] or parts[:1]
-    ptr = pointers([len(part) if part.size else 0 for part in parts])
-    return ptr, np.concatenate(full)
+    return pointers([len(part) for part in parts]), np.concatenate(full)
 
 
 def _collated(found: tuple[Any, ...], where: str, most: int) -> Fields:

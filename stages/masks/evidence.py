@@ -101,7 +101,7 @@ def gather(corpus: Corpus, *, seed: int, most: int) -> Evidence:
     if not spread.any():
         raise StageError(
             f"all {width} features of {info.name} are constant over its training data: nothing to "
-            "extrapolate."
+            "extrapolate. Leave FeatX out."
         )
     return Evidence(
         in_labels=shares_within(by_label, whole),
