@@ -145,6 +145,20 @@ def test_one_graph_with_labelled_nodes_is_told_from_many(tmp_path):
     )
 
 
+def test_labels_of_minus_one_are_a_class_and_it_is_said(tmp_path):
+    said = (
+        "-1 is taken for a class, which 20 nodes have; where it means that nothing is known, write "
+        "NaN instead"
+    )
+    asked = {"domain": "column:domain_id", "rule": "random"}
+    three, two = one_graph(), one_graph()
+    three.y, two.y = torch.arange(60) % 3 - 1, torch.arange(60) % 2 * 2 - 1
+    assert said in source_of(saved(tmp_path, three), "pyg", **asked).warnings
+    source = source_of(saved(tmp_path, two), "pyg", **asked)  # a usual way to say no and yes
+    assert source.info.outputs == ("-1", "1")
+    assert not [each for each in source.warnings if "-1" in each]
+
+
 def test_features_without_columns_are_none_and_still_count_nodes(tmp_path):
     def bare(graph):
         return {**graph.to_dict(), "x": torch.zeros(graph.num_nodes, 0)}

@@ -69,6 +69,12 @@ def label_warnings(labels: Labels, sizes: Mapping[str, int], item: str) -> tuple
         )
     if labels.unknown:
         warnings.append(f"nothing is known of {labels.unknown:,} {item}s: they have no label")
+    if labels.task == "classification" and labels.outputs[:2] == ("-1", "0"):
+        many = int((labels.label == 0).sum())
+        warnings.append(
+            f"-1 is taken for a class, which {many:,} {item}s have; where it means that nothing is "
+            "known, write NaN instead"
+        )
     return tuple(warnings)
 
 
