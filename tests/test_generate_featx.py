@@ -378,6 +378,11 @@ def test_the_command_learns_a_mask_and_moves_features(made, tmp_path):
     given = command("generate", key, "--featx", "--mask", made["mask"].key[:12],
                     "--featx-direction", "interpolate", "--json", *store)  # fmt: skip
     assert [step["step"] for step in json.loads(given.out)["steps"]] == ["generate"]
+    repeated = command("generate", key, "--featx", "--options", "000", "--replicas", 3, *store)
+    assert repeated.code == 2
+    assert "labels graphs, which have no replicas: say how many new ones with `--count`" in (
+        repeated.err
+    )
     lonely = command("generate", key, "--featx-features", "all", *store)
     assert lonely.code == 2
     assert "--featx-features is for moved features; add --featx" in lonely.err

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from gsx.columns import ORIGINS, CorpusInfo
-from gsx.errors import StageError
+from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, Ints
 from gsx.stages.extrapolating import nodes
 from gsx.stages.extrapolating.graphs import Mover, summed
@@ -215,6 +215,11 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
     require_movable(corpus.info)
     if corpus.info.level == "node":
         nodes.check_config(config, corpus.info)
+    elif config.replicas != type(config)().replicas:
+        raise UsageError(
+            f"{corpus.info.name} labels graphs, which have no replicas: say how many new ones with "
+            "`--count` or `--ratio`"
+        )
     if "mask" in inputs:
         rules_of(config, inputs, corpus.info)
 
