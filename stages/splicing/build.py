@@ -15,7 +15,7 @@ from gsx.errors import StageError
 from gsx.ragged import Ints
 from gsx.seeds import rng
 from gsx.stages.kernels.wl import Hashes
-from gsx.stages.shards import hashes_path
+from gsx.stages.shards import GRAPH_NODES, hashes_path
 from gsx.stages.splicing import inputs as given
 from gsx.stages.splicing.components import (
     Components,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 BLOCK_NODES = 50_000
 """Nodes of one block, about; what one block needs stays in a processor's cache."""
 BLOCK_GRAPHS = 1024
-SHARD_NODES = 4_000_000
-"""Nodes above which a shard holds fewer graphs than asked for."""
 
 
 def make_splicer(
@@ -235,7 +233,7 @@ def shard_graphs_of(config: GenerateConfig, train: GraphTable) -> int:
     """Return how many graphs a file gets: whole blocks, and not too many nodes."""
     block = block_size(train, config)
     nodes = _nodes(train, config)
-    wanted = min(config.shard_graphs, int(SHARD_NODES / max(nodes, 1.0)))
+    wanted = min(config.shard_graphs, int(GRAPH_NODES / max(nodes, 1.0)))
     return max(wanted // block, 1) * block
 
 
