@@ -17,6 +17,7 @@ from gsx.storage.draft import Draft
 from gsx.storage.manifest import Parent
 from gsx.storage.publish import Identity, Outcome, build
 from gsx.storage.store import Artifact, Store
+from gsx.storage.trust import cache_root
 
 FILES = {"data/a.bin": b"first", "data/b.bin": b"second", "notes.json": b"{}\n"}
 
@@ -85,3 +86,14 @@ def gsx(*words: object) -> Said:
         stream.flush()
         texts.append(stream.buffer.getvalue().decode())
     return Said(code, *texts)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put another file in the place of one that may be read only."""
+    path.unlink()
+    path.write_bytes(data)
+
+
+def ledger() -> Path:
+    """Return the folder where it is remembered what was verified."""
+    return cache_root() / "verified"
