@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +17,8 @@ Hashes = npt.NDArray[np.uint64]
 ROUNDS = 4
 _EDGE = np.uint64(0x9E3779B97F4A7C15)
 _OWN = np.uint64(0xD6E8FEB86659FD93)
+_AT_ONCE = 1 << 17
+"""Nodes and edges in hand at once, few enough for the cache of a processor."""
 
 
 def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
@@ -22,8 +27,21 @@ def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
     The order of nodes and edges does not matter. Sums wrap around, so a running sum and its
     differences give exact sums per node and per graph.
     """
-    color = node_colors(table, rounds)[-1]
-    return _mix(_sums(_mix(color), table.node_ptr) + table.num_nodes.astype(np.uint64))
+    found = np.empty(len(table), dtype=np.uint64)
+    plain = table.select(["node_feat", "edge_attr"])
+    for start, stop in _pieces(table):
+        part = plain.slice(start, stop)
+        color = node_colors(part, rounds)[-1]
+        sums = _sums(_mix(color), part.node_ptr)
+        found[start:stop] = _mix(sums + part.num_nodes.astype(np.uint64))
+    return found
+
+
+def _pieces(table: GraphTable) -> Iterator[tuple[int, int]]:
+    """Cut graphs into runs of about so many nodes and edges as are in hand at once."""
+    before = table.node_ptr + table.edge_ptr
+    starts = np.searchsorted(before, np.arange(0, before[-1] + 1, _AT_ONCE), side="right") - 1
+    return pairwise([*np.unique(starts).tolist(), len(table)])
 
 
 def are_among(hashes: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
