@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from gsx.columns import ORIGINS, CorpusInfo
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, Ints
 from gsx.stages.extrapolating import nodes
-from gsx.stages.extrapolating.graphs import Mover, summed
+from gsx.stages.extrapolating.graphs import Mover, numbered, summed
 from gsx.stages.extrapolating.plan import (
     SOURCE,
     MovedShard,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 BLOCK_GRAPHS = 4096
 """Graphs moved from one random stream, or as many as a shard has."""
-GRAPHS_OF_A_RUN = 64
+GRAPHS_OF_A_RUN = 128
 """Graphs that follow each other, on average, from which slices are faster than gathering."""
 
 
@@ -127,7 +128,7 @@ def build_moved(
         base, own = source_graphs(extrapolation.train, rows, size)
     else:
         stored = read_draft_shard(draft, plan.parent, extrapolation.config.formats)
-        base, own = stored.select([*stored.node, *stored.edge, *_KEPT]), None
+        base, own = numbered(stored.select([*stored.node, *stored.edge, *_KEPT])), None
     blocks, room = [], room_for(base, extrapolation.train)
     for number, (part, place) in enumerate(in_blocks(base, own, size)):
         name = ("generate", "featx", plan.base, plan.start + number * size)
@@ -224,11 +225,17 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         rules_of(config, inputs, corpus.info)
 
 
-def source_graphs(train: GraphTable, rows: Ints, size: int) -> tuple[GraphTable, Iterator[Array]]:
+def source_graphs(
+    train: GraphTable, rows: Ints, size: int
+) -> tuple[GraphTable, Iterator[Array] | None]:
     """Return some graphs without their features, and these block by block.
 
-    Features are replaced: those of a whole shard are never put side by side.
+    Features are replaced: those of a whole shard are never put side by side, unless they are
+    already, as where every graph is moved once; then graphs have their features, and share their
+    memory with the source.
     """
+    if (np.diff(rows) == 1).all():
+        return train.slice(int(rows[0]), int(rows[-1]) + 1), None
     structure = replace(
         train, node={name: values for name, values in train.node.items() if name != "node_feat"}
     )
@@ -261,21 +268,15 @@ def in_blocks(
 
 
 def taken(table: GraphTable, rows: Ints) -> GraphTable:
-    """Return some graphs; those that follow each other in the table are not gathered.
+    """Return some graphs; where many follow each other in the table they are not gathered.
 
     What comes out may share memory with the table.
     """
     ends = np.flatnonzero(np.diff(rows) != 1) + 1
-    runs = np.column_stack([np.append(0, ends), np.append(ends, len(rows))])
-    parts, gathered = [], 0
-    for start, stop in runs[np.diff(runs)[:, 0] >= GRAPHS_OF_A_RUN].tolist():
-        if gathered < start:
-            parts.append(table.take(rows[gathered:start]))
-        parts.append(table.slice(int(rows[start]), int(rows[stop - 1]) + 1))
-        gathered = stop
-    if gathered < len(rows) or not parts:
-        parts.append(table.take(rows[gathered:]))
-    return concat(parts)
+    if len(rows) < (len(ends) + 1) * GRAPHS_OF_A_RUN:
+        return table.take(rows)
+    runs = pairwise([0, *ends.tolist(), len(rows)])
+    return concat([table.slice(int(rows[a]), int(rows[b - 1]) + 1) for a, b in runs])
 
 
 _KEPT = ("graph_id", "env_id", "y", "label")
@@ -294,6 +295,5 @@ def _training_graphs(corpus: Corpus) -> GraphTable:
     ]
     table = corpus.table(split="train", columns=names)
     source = table.dense("graph", "origin") == ORIGINS.index(SOURCE)
-    return (table if source.all() else table.filter(source)).select(
-        [*table.node, *table.edge, *_KEPT]
-    )
+    train = table if source.all() else table.filter(source)
+    return numbered(train.select([*table.node, *table.edge, *_KEPT]))

@@ -17,8 +17,18 @@ from gsx.stages.extrapolating.rules import ORIGIN, MovingRules
 from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.ranking import equal_rank, node_keys
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
-from gsx.stages.splicing.columns import fill, same_text
+from gsx.stages.splicing.columns import fill, repeated_text
 from gsx.table import GraphTable
+
+NUMBER = "provenance.node_number"
+"""Column of nodes that are moved: their place in their graph. It becomes part of provenance."""
+
+
+def numbered(graphs: GraphTable) -> GraphTable:
+    """Give every node its place in its graph, counted from 0."""
+    number = np.arange(graphs.total_nodes, dtype=np.int32)
+    number -= np.repeat(graphs.node_ptr[:-1].astype(np.int32), graphs.num_nodes)
+    return graphs.with_columns(node={NUMBER: number})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +141,7 @@ class Mover:
             origin=np.arange(len(base)),
             features=Ragged(base.node_ptr, features),
             strength=strength,
-            partner=self.graph_id[chosen],
+            partner=self.graph_id.take(chosen),
             same=_same_graphs(base.node_ptr, own, features),
         )
 
@@ -146,13 +156,14 @@ class Mover:
     ) -> tuple[Array, Ints]:
         """Put features of all nodes into ``room``; return λ and the partner's row of each graph."""
         chosen = self.partners.draw(label, env, stream)
-        if (chosen < 0).any():
+        if chosen.min() < 0:
             graph = int(np.argmin(chosen))
             raise StageError(
                 f"{base.describe(graph)} of {self.info.name} has no partner: no training graph of "
                 f"class {int(label[graph])} lies in another environment. Leave FeatX out."
             )
-        first, size = self.node_ptr[chosen], self.node_ptr[chosen + 1] - self.node_ptr[chosen]
+        first = self.node_ptr.take(chosen)
+        size = self.node_ptr.take(chosen + 1) - first
         turn = stream.random(len(chosen))  # drawn in any case: λ is the same either way
         strength = self.rules.strengths(len(chosen), stream).astype(np.float32)
         if self.order is None:
@@ -175,8 +186,8 @@ class Mover:
     ) -> GraphTable:
         """Return every column of graphs whose features were drawn but ``graph_id`` and ``env_id``.
 
-        Draws are for the graphs of ``base`` in their order, and share its structure. ``room`` is
-        where their features were put, one block after the other.
+        Draws are for the graphs of ``base`` in their order, whose nodes are numbered, and share its
+        structure. ``room`` is where their features were put, one block after the other.
         """
         before = pointers([len(each.origin) for each in drawn])[:-1]
         origin = np.concatenate(
@@ -185,13 +196,10 @@ class Mover:
         if not np.array_equal(origin, np.arange(len(base))):
             base = base.take(origin)
         count, nodes = len(base), base.total_nodes
-        number = np.arange(nodes, dtype=np.int32)
-        number -= np.repeat(base.node_ptr[:-1].astype(np.int32), base.num_nodes)
         features = room
         if features is None or not all(each.in_place for each in drawn):
             features = np.concatenate([each.features.values for each in drawn])
-        texts = [same_text(name, len(each.origin)) for name, each in zip(names, drawn, strict=True)]
-        plain = base.select([*base.node, *base.edge, "y", "label"])
+        plain = base.select([*(base.node.keys() - {NUMBER}), *base.edge, "y", "label"])
         table = plain.with_columns(
             node={"node_feat": features},
             graph={
@@ -199,14 +207,15 @@ class Mover:
                 "domain_id": np.full(count, -1, dtype=np.int32),
                 "origin": np.full(count, ORIGINS.index(ORIGIN), dtype=np.int8),
                 "provenance.parents": Ragged(
-                    np.arange(count + 1), base.dense("graph", "graph_id").astype(np.int64)
+                    np.arange(count + 1),
+                    base.dense("graph", "graph_id").astype(np.int64, copy=False),
                 ),
                 "provenance.node_slot": Ragged(base.node_ptr, np.zeros(nodes, dtype=np.int16)),
-                "provenance.node_number": Ragged(base.node_ptr, number),
-                "provenance.bridges": Ragged(pointers(np.zeros(count)), np.zeros(0, np.int32)),
+                "provenance.node_number": Ragged(base.node_ptr, base.dense("node", NUMBER)),
+                "provenance.bridges": Ragged(np.zeros(count + 1, np.int64), np.zeros(0, np.int32)),
                 "provenance.lambda": np.concatenate([each.strength for each in drawn]),
                 "provenance.partner": np.concatenate([each.partner for each in drawn]),
-                "provenance.stream": concat_ragged(texts),
+                "provenance.stream": repeated_text(names, [len(each.origin) for each in drawn]),
             },
         )
         return fill(table, self.info)
@@ -215,7 +224,7 @@ class Mover:
 def _classes(base: GraphTable, task: str, stream: np.random.Generator) -> Ints:
     """Return a class of every graph; where all are certain none depends on what is drawn."""
     label = base.dense("graph", "label")
-    if (label < 0).any():
+    if label.min() < 0:
         return drawn_labels(base.dense("graph", "y"), task, stream)
     stream.random(len(label))  # as many as uncertain labels take
     return label.astype(np.int64)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints
+from gsx.ragged import Array, Ints, pointers
 from gsx.stages.kernels.rows import Features
 
 Floats = npt.NDArray[np.float64]
@@ -173,14 +173,23 @@ def merge_domains(left: Domains, right: Domains) -> Domains:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partners:
-    """Rows to draw partners from, ordered by label and environment."""
+    """Rows to draw partners from, ordered by label and environment.
+
+    What a sample may draw depends on its label and environment alone, and is told by tables of all
+    pairs of them: none, those of rows, and any other, ``[(L + 2) * (E + 2)]`` each.
+    """
 
     rows: Ints
-    """``[R]`` rows that have a label and an environment."""
-    label_ptr: Ints
-    """``[L + 2]`` where the rows of each label start, and none after the last."""
-    group_ptr: Ints
-    """``[L * E + 2]`` the same of each label and environment."""
+    """``[R + 1]`` rows that have a label and an environment, and -1 for who has no partner."""
+    others: Ints
+    """How many partners there are."""
+    first: Ints
+    """Where the rows of the label start."""
+    own: Ints
+    """Where those of its own environment start, which are left out; or where all rows end."""
+    skipped: Ints
+    """How many are left out."""
+    labels: int
     envs: int
 
     @classmethod
@@ -188,39 +197,44 @@ class Partners:
         """Order rows; those of no label or no environment are nobody's partner."""
         known = np.flatnonzero((label >= 0) & (env >= 0))
         rows = known[np.lexsort((env[known], label[known]))]
-        envs, labels = int(env.max(initial=0)) + 1, int(label.max(initial=-1)) + 1
-        group = label[rows].astype(np.int64) * envs + env[rows]
-        group_ptr = np.searchsorted(group, np.arange(labels * envs + 2))
-        label_ptr = np.append(group_ptr[: labels * envs + 1 : envs], len(rows))
-        return cls(rows, label_ptr, group_ptr, envs)
+        envs, labels = int(env.max(initial=-1)) + 1, int(label.max(initial=-1)) + 1
+        shape = (labels + 2, envs + 2)
+        pair = (label[rows] + 1) * shape[1] + env[rows] + 1
+        skipped = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+        start = pointers(skipped.reshape(-1))[:-1].reshape(shape)
+        others = skipped.sum(axis=1, keepdims=True) - skipped
+        others[:, 0] = 0
+        alone = others == 0
+        return cls(
+            rows=np.append(rows, -1),
+            others=others.reshape(-1),
+            first=np.where(alone, len(rows), start[:, :1]).reshape(-1),
+            own=np.where(alone | (skipped == 0), len(rows) + 1, start).reshape(-1),
+            skipped=skipped.reshape(-1),
+            labels=labels,
+            envs=envs,
+        )
 
     def count(self, label: Ints, env: Ints) -> Ints:
         """Return how many partners are there for each of some samples."""
-        first, last, own_first, own_last = self._runs(label, env)
-        return (last - first) - (own_last - own_first)
+        return self.others.take(self._pair(label, env))
 
     def draw(self, label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
         """Return, per sample, a random row of its label and another environment; -1 without any."""
-        first, last, own_first, own_last = self._runs(label, env)
-        others = (last - first) - (own_last - own_first)
-        turn = first + (stream.random(len(label)) * others).astype(np.int64)
-        turn += np.where(turn >= own_first, own_last - own_first, 0)
-        if not len(self.rows):
-            return np.full(len(label), -1, dtype=np.int64)
-        drawn = self.rows[np.minimum(turn, len(self.rows) - 1)]
-        return np.where((others > 0) & (label >= 0) & (env >= 0), drawn, -1)
+        pair = self._pair(label, env)
+        turn = (stream.random(len(label)) * self.others.take(pair)).astype(np.int64)
+        turn += self.first.take(pair)
+        turn += self.skipped.take(pair) * (turn >= self.own.take(pair))
+        return self.rows.take(turn)
 
-    def _runs(self, label: Ints, env: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return where the rows of a label start and end, and in them those of an environment."""
-        # What no row has is no place in the order: its run is empty.
-        known = (label >= 0) & (label < len(self.label_ptr) - 2)
-        place = np.where(known, label, len(self.label_ptr) - 2)
-        first, last = self.label_ptr[place], self.label_ptr[place + 1]
-        known &= (env >= 0) & (env < self.envs)
-        code = np.where(known, label * self.envs + env, len(self.group_ptr) - 2)
-        own_first, own_last = self.group_ptr[code], self.group_ptr[code + 1]
-        empty = own_first == own_last
-        return first, last, np.where(empty, last, own_first), np.where(empty, last, own_last)
+    def _pair(self, label: Ints, env: Ints) -> Ints:
+        """Return the place of a label and an environment in the tables."""
+        place = np.minimum(np.maximum(label, -1), self.labels)
+        place += 1
+        place *= self.envs + 2
+        place += np.minimum(np.maximum(env, -1), self.envs)
+        place += 1
+        return place
 
 
 def partners(label: Ints, env: Ints, stream: np.random.Generator) -> Ints:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gsx.columns import Column, CorpusInfo
@@ -56,8 +58,15 @@ def missing(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
 
 def same_text(text: str, rows: int) -> Ragged:
     """Return one text for every row."""
-    data = np.frombuffer(text.encode(), dtype=np.uint8)
-    return Ragged(pointers(np.full(rows, len(data))), np.tile(data, rows))
+    return repeated_text([text], [rows])
+
+
+def repeated_text(texts: Sequence[str], rows: Sequence[int]) -> Ragged:
+    """Return every text for so many rows."""
+    encoded = [text.encode() for text in texts]
+    data = b"".join(text * count for text, count in zip(encoded, rows, strict=True))
+    length = np.repeat([len(text) for text in encoded], rows)
+    return Ragged(pointers(length), np.frombuffer(data, dtype=np.uint8))
 
 
 def spread(values: Array, old: Ints, rows: int) -> Array:
