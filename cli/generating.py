@@ -54,6 +54,8 @@ def generating_plan(
             options = dict(QUICK.get(stage, {})) if given["preset"] == "quick" else {}
             if stage == "bridge":
                 options |= _bridge_options(given)
+            if stage == "mask" and given["domains"]:
+                options["domains"] = given["domains"]
             configs[stage] = _config(stage, options)
     configs["generate"] = wanted
     return make_plan(Recipe("generate", configs)), artifacts
@@ -93,7 +95,7 @@ def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
     extra = [
         name
         for name, value in given.items()
-        if name != "raw" and value not in (None, False, "default")
+        if name != "raw" and value not in (None, False, "default", ())
     ]
     if extra:
         raise UsageError(
@@ -130,6 +132,13 @@ def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def _featx_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of moved features; without options of splicing they are moved alone."""
     options = _some(given, *FEATX)
+    if given["domains"]:
+        if given["mask_key"] is not None:
+            raise UsageError(
+                "a mask has the domains it was learned with; leave --mask or --domain out"
+            )
+        if not given["featx"]:
+            raise UsageError("--domain is for moved features; add --featx")
     if given["featx"]:
         return {"featx": True, "options": "000", **options}
     if options:

@@ -15,6 +15,7 @@ from gsx.cli.options import (
     Making,
     augmented_only_option,
     crew_options,
+    feature_domain_option,
     format_option,
     making_options,
     num_graphs_option,
@@ -175,6 +176,7 @@ def describe(corpus: str, making: Making) -> None:
     type=click.Choice(["around", "mirror"]),
     help="At the ends of a domain go around it, or back.  [default: around]",
 )
+@feature_domain_option
 @replicas_option
 @click.option("--mask", "mask_key", metavar="KEY", help="Mask of features to use.")
 @click.option("--extractor", metavar="KEY", help="Pieces to use instead of training anew.")

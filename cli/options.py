@@ -47,6 +47,14 @@ portable_option = click.option(
     metavar="DIR",
     help="Also write it to this new or empty directory, for people without gsx.",
 )
+feature_domain_option = click.option(
+    "--domain",
+    "domains",
+    multiple=True,
+    metavar="[FEATURES=]LOW..HIGH[:STEP]",
+    help="Domain of features, such as 0..1 or 0-2=0..255:1.  [default: what is known of the "
+    "dataset, else what training shows]",
+)
 replicas_option = click.option(
     "--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]"
 )

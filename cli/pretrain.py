@@ -8,7 +8,7 @@ import click
 
 from gsx.cli.executing import run_stage
 from gsx.cli.named import corpus_named
-from gsx.cli.options import Making, device_option, making_options
+from gsx.cli.options import Making, device_option, feature_domain_option, making_options
 from gsx.cli.output import plain
 
 
@@ -90,13 +90,7 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 @click.argument("corpus")
 @click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
 @click.option("--steps", type=int, help="Steps of the networks that judge masks.  [default: 200]")
-@click.option(
-    "--domain",
-    "domains",
-    multiple=True,
-    metavar="[FEATURES=]LOW..HIGH[:STEP]",
-    help="Domain of features, such as 0..1 or 0-2=0..255:1.  [default: of the training data]",
-)
+@feature_domain_option
 @making_options
 def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Learn which features of CORPUS vary with the environment and do not make the label."""
@@ -106,4 +100,7 @@ def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     options = {name: value for name, value in given.items() if value not in (None, ())}
     built = run_stage("mask", options, {"prepare": artifact}, making)
     if built is not None and not making.quiet and not making.as_json:
-        click.echo(plain(built.artifact.manifest.summary["words"]))
+        summary = built.artifact.manifest.summary
+        click.echo(plain(summary["words"]))
+        domains = ", ".join(summary.get("domains", ()))
+        click.echo(plain(f"Domains of features: {domains or 'those of the training data'}."))

@@ -35,7 +35,8 @@ class MaskConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     samples: int = 20_000
     """Training samples they see at most; variances are those of all."""
     domains: tuple[str, ...] = ()
-    """Domains of features that are not those of the training data, such as ``0..1``."""
+    """Domains of features, such as ``0..1``; others have those that are known of the dataset, or
+    else those of the training data."""
 
 
 def resolve(config: MaskConfig) -> MaskConfig:
@@ -69,14 +70,15 @@ def _run(
     from safetensors.numpy import save_file
 
     from gsx.stages.masks import quality as report
-    from gsx.stages.masks.domains import with_given
+    from gsx.stages.masks.domains import known, with_given
     from gsx.stages.masks.evidence import gather
     from gsx.stages.masks.learn import learn
 
     corpus = Corpus(inputs["corpus"])
     name = corpus.info.name
     evidence = gather(corpus, seed=config.seed, most=config.samples)
-    domains = with_given(evidence.domains, config.domains, name)
+    given = (*known(evidence.domains, name), *config.domains)
+    domains = with_given(evidence.domains, given, name)
     learned = learn(
         evidence,
         steps=config.steps,
@@ -107,13 +109,18 @@ def _run(
     return Outcome(
         counts={f"{corpus.info.level}s": evidence.total},
         warnings=report.warnings(lists, name),
-        summary={"name": name, "words": words, "quality": quality},
+        summary={
+            "name": name,
+            "words": words,
+            "domains": [*dict.fromkeys(given)],
+            "quality": quality,
+        },
     )
 
 
 STAGE = Stage(
     name="mask",
-    version=1,
+    version=2,
     kind="mask",
     config=MaskConfig,
     inputs={"corpus": "prepare"},

@@ -386,6 +386,18 @@ def test_the_command_learns_a_mask_and_moves_features(made, tmp_path):
     lonely = command("generate", key, "--featx-features", "all", *store)
     assert lonely.code == 2
     assert "--featx-features is for moved features; add --featx" in lonely.err
+    alone = command("generate", key, "--domain", "0..1", *store)
+    assert alone.code == 2
+    assert "--domain is for moved features; add --featx" in alone.err
+    both = command("generate", key, "--featx", "--mask", "abc", "--domain", "0..1", *store)
+    assert both.code == 2
+    assert "a mask has the domains it was learned with; leave --mask or --domain out" in both.err
+    wider = command(
+        "generate", key, "--featx", "--count", 9, "--domain", "-90..90", "--json", *store
+    )
+    steps = {step["step"]: step["key"] for step in json.loads(wider.out)["steps"]}
+    learned = command("show", steps["mask"], "--json", *store)
+    assert json.loads(learned.out)["summary"]["domains"] == ["-90..90"]
     unused = command("generate", key, "--options", "001", "--mask", made["mask"].key[:12], *store)
     assert "--mask is not used by these options; leave it out" in unused.err
     shown = command("show", said["key"], *store)

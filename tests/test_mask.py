@@ -10,7 +10,7 @@ from safetensors.numpy import load
 from gsx.errors import StageError, UsageError
 from gsx.stages.kernels.featx import Domains
 from gsx.stages.mask import MaskConfig, resolve
-from gsx.stages.masks.domains import parse_domain, with_given
+from gsx.stages.masks.domains import known, parse_domain, with_given
 from gsx.stages.masks.evidence import gather, require_finite
 from gsx.stages.masks.quality import selection_scores
 from gsx.storage.corpus import Corpus
@@ -266,6 +266,45 @@ def test_domains_that_exclude_the_data_are_refused(text, message):
         with_given(inferred, [text], "d")
     assert str(error.value) == message
     assert with_given(inferred, ["1=0..8:1"], "d").high.tolist() == [1, 8, 1]
+
+
+def test_ends_of_domains_are_those_of_features_in_single_precision():
+    """0.3 as it is stored is more than the 0.3 that a user types, and 0.7 is less."""
+    inferred = Domains(
+        np.array([0, np.float32(0.7)], dtype=float),
+        np.array([np.float32(0.3), 1]),
+        np.array([np.float32(0.3), 0], dtype=float),
+    )
+    found = with_given(inferred, ["0=0..0.3", "1=0.7..1"], "d")
+    assert found.contain(np.array([[0, 0.7], [0.3, 1]], dtype=np.float32)).all()
+    assert found.low[1] < 0.7 < found.high[1]
+    assert with_given(inferred, ["0=0..0.6:0.3"], "d").high[0] == 0.6
+    with pytest.raises(StageError, match="excludes training values of feature 0"):
+        with_given(inferred, ["0=0..0.2999"], "d")
+
+
+def test_colors_lie_between_zero_and_one_whatever_training_shows(tmp_path):
+    prepared = run_stage(
+        tmp_path, "prepare", {"dataset": "fsmotif-base-color", "num_graphs": 100}, {}
+    )
+    inputs = {"prepare": prepared}
+    mask = run_stage(tmp_path, "mask", {"steps": 5}, inputs)
+    assert arrays(mask)["low"].tolist() == [0, 0, 0]
+    assert arrays(mask)["high"].tolist() == [1, 1, 1]
+    assert arrays(mask)["step"].tolist() == [0, 0, 0]
+    assert mask.manifest.summary["domains"] == ["0..1"]
+    said = run_stage(tmp_path, "mask", {"steps": 5, "domains": ["0..1"]}, inputs)
+    assert said.manifest.digest == mask.manifest.digest
+    other = run_stage(tmp_path, "mask", {"steps": 5, "domains": ["1=0..1:1"]}, inputs)
+    assert arrays(other)["step"].tolist() == [0, 1, 0]
+    assert other.manifest.summary["domains"] == ["0..1", "1=0..1:1"]
+
+
+def test_what_is_known_of_a_dataset_is_not_said_of_other_data_of_its_name():
+    grid = Domains(np.zeros(2), np.ones(2), np.ones(2))
+    assert known(grid, "cbas-color") == ("0..1",)
+    assert known(Domains(np.zeros(2), np.array([1.0, 2]), np.ones(2)), "cbas-color") == ()
+    assert known(grid, "mine") == ()
 
 
 def test_domains_are_read_as_written():

@@ -141,8 +141,8 @@ def test_where_nothing_else_comes_out_it_is_said_how_to_have_more_values():
         mover.block(table, "block")
     assert str(error.value) == (
         f"24 of 24 graphs came out as held-out graphs {FEW_DRAWS} times, as 100% of all draws did: "
-        "their features have few values to move to. Give them more with `gsx pretrain mask "
-        "--domain`, or change the gamma distribution."
+        "their features have few values to move to. Give them more with `--domain`, or change the "
+        "gamma distribution."
     )
 
 
@@ -152,7 +152,7 @@ def test_few_values_to_move_to_are_told_once_graphs_are_made():
     assert warnings_of({**summed, "distinct": 4, "refused": {"held-out graph": 1100}}) == [
         "FeatX: 4 of 10 graphs are distinct; the rest repeat one of them",
         "FeatX: 1,100 of 1,110 draws came out as held-out graphs and were drawn anew; features "
-        "have few values to move to. Give them more with `gsx pretrain mask --domain`.",
+        "have few values to move to. Give them more with `--domain`.",
     ]
 
 

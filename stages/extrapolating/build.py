@@ -204,8 +204,7 @@ def warnings_of(summed: Mapping[str, Any]) -> list[str]:
     if refused > graphs:
         found.append(
             f"FeatX: {refused:,} of {graphs + refused:,} draws came out as held-out graphs and "
-            "were drawn anew; features have few values to move to. Give them more with "
-            "`gsx pretrain mask --domain`."
+            "were drawn anew; features have few values to move to. Give them more with `--domain`."
         )
     return found
 

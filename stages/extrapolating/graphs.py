@@ -110,8 +110,7 @@ class Mover:
                 raise StageError(
                     f"{len(todo)} of {len(base)} graphs came out as held-out graphs {attempt} "
                     f"times, as {share:.0%} of all draws did: their features have few values to "
-                    "move to. Give them more with `gsx pretrain mask --domain`, or change the "
-                    "gamma distribution."
+                    "move to. Give them more with `--domain`, or change the gamma distribution."
                 )
             stream = rng(self.rules.seed, *name, attempt)
             again = todo

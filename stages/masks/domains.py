@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gsx.errors import StageError, UsageError
 from gsx.stages.kernels.featx import Domains
+
+COLORED = ("cbas-color", "cmnist-color", "fsmotif-base-color", "fsmotif-size-color")
+"""Datasets whose features are colors."""
+KNOWN: Mapping[str, tuple[str, ...]] = dict.fromkeys(COLORED, ("0..1",))
+"""What is known of a dataset: its training shows some colors, which may take two values each."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _DOMAIN = re.compile(
@@ -52,6 +57,16 @@ def parse_domain(text: str) -> GivenDomain:
     return GivenDomain(first, last, low, high, step)
 
 
+def known(inferred: Domains, name: str) -> tuple[str, ...]:
+    """Return the domains that a dataset of this name has, if its values lie in them."""
+    found = KNOWN.get(name, ())
+    every = (parse_domain(text) for text in found)
+    inside = all(
+        inferred.low.min() >= domain.low and inferred.high.max() <= domain.high for domain in every
+    )
+    return found if inside else ()
+
+
 def with_given(inferred: Domains, given: Sequence[str], name: str) -> Domains:
     """Replace inferred domains by those given; refuse one that excludes the data."""
     low, high, step = inferred.low.copy(), inferred.high.copy(), inferred.step.copy()
@@ -62,8 +77,11 @@ def with_given(inferred: Domains, given: Sequence[str], name: str) -> Domains:
         if last >= width:
             raise UsageError(f"the domain `{text}` is for feature {last}; {name} has {width}")
         chosen = slice(domain.first, last + 1)
+        # Features are stored in single precision, where 0.3 is a little more than it is here.
+        lowest, highest = (float(np.float32(end)) for end in (domain.low, domain.high))
         off = np.flatnonzero(
-            (inferred.low[chosen] < domain.low) | (inferred.high[chosen] > domain.high)
+            (inferred.low[chosen] < min(domain.low, lowest))
+            | (inferred.high[chosen] > max(domain.high, highest))
         )
         if len(off):
             feature = domain.first + int(off[0])
@@ -72,8 +90,10 @@ def with_given(inferred: Domains, given: Sequence[str], name: str) -> Domains:
                 f"which go from {inferred.low[feature]:g} to {inferred.high[feature]:g}. "
                 "Widen it, or leave it out."
             )
-        low[chosen], high[chosen], step[chosen] = domain.low, domain.high, domain.step
         _require_grid(inferred, domain, chosen, text, name)
+        low[chosen] = np.minimum(inferred.low[chosen], domain.low)
+        high[chosen] = np.maximum(inferred.high[chosen], domain.high)
+        step[chosen] = domain.step
     return Domains(low, high, step)
 
 
@@ -86,7 +106,8 @@ def _require_grid(
     ends = np.stack([inferred.low[chosen], inferred.high[chosen]])
     turns = (ends - domain.low) / domain.step
     between = (inferred.step[chosen] == 0) & (inferred.high[chosen] > inferred.low[chosen])
-    off = np.flatnonzero((turns != np.round(turns)).any(axis=0) | between)
+    beside = ~np.isclose(turns, np.round(turns), rtol=1e-6, atol=0)
+    off = np.flatnonzero(beside.any(axis=0) | between)
     if len(off):
         feature = domain.first + int(off[0])
         raise StageError(

@@ -8,11 +8,10 @@ import numpy as np
 
 from gsx.columns import CorpusInfo
 from gsx.ragged import Array
+from gsx.stages.masks.domains import COLORED
 from gsx.stages.masks.evidence import Evidence
 from gsx.stages.masks.learn import Learned
 
-COLORED = ("cbas-color", "cmnist-color", "fsmotif-base-color", "fsmotif-size-color")
-"""Datasets whose features are colors that say nothing of the label."""
 SHOWN = 12
 """Features that are named in a sentence."""
 
