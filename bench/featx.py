@@ -7,7 +7,8 @@ gsx and the loop both make graphs of fsmotif-size-color, all of whose features a
 Parquet; gsx also hashes, checks, flushes and publishes. Times of both are processor times: other
 programs do not count. What moving costs is said three times. In memory it is compared with NumPy
 that copies the finished arrays one by one, and with NumPy that gathers the same graphs from the
-source; what drawing and arithmetic alone take is said beside, for they are no copies. What a copy
+source; what drawing and arithmetic alone take is said beside, for they are no copies. This is done
+where every graph is moved once, as by default, and where fewer are moved in turns. What a copy
 takes depends on its memory, so all of it is measured again where the allocator gives none back. As
 a user sees it, the whole generation is compared with one that has the finished arrays at hand and
 only checks, writes, hashes and publishes them; both ratios are said of every repeat too. Peaks of
@@ -47,11 +48,10 @@ from gsx.seeds import rng
 from gsx.stages.extrapolating.build import (
     BLOCK_GRAPHS,
     Extrapolation,
-    in_blocks,
     plan_extrapolation,
-    room_for,
-    source_graphs,
+    taken,
 )
+from gsx.stages.extrapolating.graphs import MovedBlock
 from gsx.stages.extrapolating.plan import with_environment
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import write_corpus
@@ -61,6 +61,8 @@ from gsx.table import GraphTable
 
 RESULT = Path(__file__).parent / "results" / "featx.json"
 GRAPHS, REFERENCE, REPEATS, TURNS = 50_000, 2_000, 7, 41
+SOURCES = {"once": 83_333, "in_turns": 10_000}
+"""Graphs of corpora whose training graphs, three of five, are moved once and in turns."""
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
 PARTS = ("speed", "in_memory", "replicas", "memory")
 BARS = {"ratio": 20, "beside_writing": 2, "memory": 1.25, "replica_seconds": 60}
@@ -73,14 +75,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=PARTS, metavar="PART")
     parser.add_argument("--peak", nargs=2, metavar=("STORE", "COUNT"))
-    parser.add_argument("--in-memory", metavar="STORE")
+    parser.add_argument("--in-memory", nargs=2, metavar=("STORE", "HOW"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.peak:
         print(json.dumps(peak(Path(options.peak[0]), int(options.peak[1]))))
         return
     if options.in_memory:
-        print(json.dumps(in_memory(source(Path(options.in_memory)))))
+        store, how = options.in_memory
+        print(json.dumps(in_memory(source(Path(store), how))))
         return
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
@@ -105,14 +108,17 @@ def measure(part: str, store: Path, made: dict) -> dict:
     if part == "speed":
         return speeds(store, made)
     if part == "in_memory":
-        return {**in_memory(made), "with_kept_memory": with_kept_memory(store)}
+        return {
+            how: {**in_memory(source(store, how)), "with_kept_memory": with_kept_memory(store, how)}
+            for how in SOURCES
+        }
     if part == "replicas":
         return {name: replicas(store, name) for name in NODES}
     return peaks_afresh(__file__, store)
 
 
-def source(store: Path) -> dict:
-    return prepare(store, DATASET, 'domains = ["0..1"]', "num_graphs = 10000")
+def source(store: Path, how: str = "in_turns") -> dict:
+    return prepare(store, DATASET, 'domains = ["0..1"]', f"num_graphs = {SOURCES[how]}")
 
 
 def prepare(store: Path, dataset: str, mask: str = "", more: str = "") -> dict:
@@ -232,16 +238,19 @@ def in_memory(made: dict) -> dict:
         before=0,
         first_id=0,
     )
-    shards = [moved.rows[plan.start : plan.stop] for plan in moved.planned]
+    blocks = [
+        moved.rows[start : min(start + BLOCK_GRAPHS, GRAPHS)]
+        for start in range(0, GRAPHS, BLOCK_GRAPHS)
+    ]
 
     def gather() -> list:
-        return [moved.train.take(rows) for rows in shards]
+        return [moved.train.take(rows) for rows in blocks]
 
     def move() -> list:
-        return [move_shard(moved, rows) for rows in shards]
+        return [move_block(moved, rows) for rows in blocks]
 
     def draw() -> None:
-        for rows in shards:
+        for rows in blocks:
             stream = rng(0, "bench")
             moved.mover.partners.draw(label[rows], env[rows], stream)
             moved.mover.rules.strengths(len(rows), stream)
@@ -252,7 +261,7 @@ def in_memory(made: dict) -> dict:
 
     label, env = (moved.train.graph[name].astype(np.int64) for name in ("label", "env_id"))
     given = []
-    for rows in shards:
+    for rows in blocks:
         base = moved.train.take(rows)
         own = base.dense("node", "node_feat")
         strength = moved.mover.rules.strengths(len(rows), rng(0, "bench"))
@@ -268,6 +277,8 @@ def in_memory(made: dict) -> dict:
     seconds = alternately(works)
     return {
         "seconds": {name: round(value, 5) for name, value in seconds.items()},
+        "source_graphs": len(moved.train),
+        "graphs": GRAPHS,
         "mib": round(sum(array.nbytes for array in arrays) / 2**20, 1),
         "beside_gathering": round(seconds["move"] / seconds["gather"], 2),
         "beside_copying": round(seconds["move"] / seconds["copy"], 2),
@@ -277,24 +288,20 @@ def in_memory(made: dict) -> dict:
     }
 
 
-def with_kept_memory(store: Path) -> dict:
+def with_kept_memory(store: Path, how: str) -> dict:
     """Measure the same in a process whose allocator (glibc's) gives no memory back."""
-    command = [sys.executable, __file__, "--in-memory", str(store)]
+    command = [sys.executable, __file__, "--in-memory", str(store), how]
     said = subprocess.run(
         command, check=True, capture_output=True, text=True, env={**os.environ, **KEPT}
     )
     return json.loads(said.stdout)
 
 
-def move_shard(moved: Extrapolation, rows) -> GraphTable:
-    """Make the graphs of a shard; unlike the stage, look for none that is held out."""
-    base, own = source_graphs(moved.train, rows, BLOCK_GRAPHS)
-    room = room_for(base, moved.train)
-    drawn = [
-        moved.mover.draw(part, rng(0, "bench", number), room[place])
-        for number, (part, place) in enumerate(in_blocks(base, own, BLOCK_GRAPHS))
-    ]
-    return moved.mover.table(base, drawn, ["bench"] * len(drawn), room)
+def move_block(moved: Extrapolation, rows) -> GraphTable:
+    """Make the graphs of a block; unlike the stage, look for none that is held out."""
+    base = taken(moved.train, rows)
+    drawn = moved.mover.draw(base, rng(0, "bench"))
+    return moved.mover.table(base, MovedBlock(drawn, "bench", np.zeros(0, np.uint64), 0))
 
 
 def arrays_of(table) -> list:

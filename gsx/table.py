@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -241,6 +241,23 @@ def concat(tables: Sequence[GraphTable]) -> GraphTable:
         node=_concat([table.node for table in tables]),
         edge=_concat([table.edge for table in tables]),
     )
+
+
+def cut(parts: Iterable[GraphTable], size: int) -> Iterator[GraphTable]:
+    """Yield the graphs of tables ``size`` at a time, and the rest; without any, one empty table."""
+    held: list[GraphTable] = []
+    count, first = 0, True
+    for part in parts:
+        held.append(part)
+        count += len(part)
+        if count < size:
+            continue
+        whole, first = concat(held), False
+        full = count - count % size
+        yield from (whole.slice(start, start + size) for start in range(0, full, size))
+        held, count = ([whole.slice(full, count)], count - full) if full < count else ([], 0)
+    if count or first:
+        yield concat(held)
 
 
 def _kind(values: Values) -> str:

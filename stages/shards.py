@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save_file
+
 from gsx.ragged import Ragged
 from gsx.storage.corpus_writer import Shard
 from gsx.storage.draft import Draft
@@ -64,6 +68,15 @@ class ShardPlan:
 def hashes_path(shard: Shard) -> str:
     """Return where the hashes of a shard's graphs lie inside the artifact."""
     return f"hashes/{Path(shard.path('parquet')).stem}.safetensors"
+
+
+def write_hashes(draft: Draft, name: str, blocks: Sequence[npt.NDArray[np.uint64]]) -> None:
+    """Write the hashes of a shard's graphs, which came in blocks."""
+
+    def save(path: Path) -> None:
+        save_file({"wl": np.concatenate(blocks)}, path)
+
+    draft.write(name, save)
 
 
 class Workshop(Protocol):

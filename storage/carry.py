@@ -11,10 +11,6 @@ from typing import Any
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Format, Shard, write_shard
 from gsx.storage.draft import Draft
-from gsx.storage.parquet import ParquetShard
-from gsx.storage.place import Place
-from gsx.storage.zarr3 import ZarrShard
-from gsx.table import GraphTable
 
 
 def carry_corpus(
@@ -31,13 +27,6 @@ def carry_corpus(
     return [{name: summary[name] for name in names if name in summary}]
 
 
-def read_draft_shard(draft: Draft, shard: Shard, formats: Sequence[Format]) -> GraphTable:
-    """Return a finished shard of a draft."""
-    form = formats[0]
-    kind = ParquetShard if form == "parquet" else ZarrShard
-    return kind(Place.at(draft.content), shard.path(form)).read()
-
-
 def carry_shard(draft: Draft, corpus: Corpus, number: int, shard: Shard, form: Format) -> None:
     """Put shard ``number`` of ``corpus`` into ``draft`` as ``shard``, with the same bytes.
 
@@ -45,7 +34,7 @@ def carry_shard(draft: Draft, corpus: Corpus, number: int, shard: Shard, form: F
     """
     unit, held = corpus.shard_unit(number, form)
     if held is None:
-        write_shard(draft, shard, corpus.info, lambda: corpus.read_shard(number), (form,))
+        write_shard(draft, shard, corpus.info, lambda: (corpus.read_shard(number),), (form,))
         return
 
     def write(target: Path) -> None:

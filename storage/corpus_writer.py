@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,12 +13,20 @@ import msgspec
 
 from gsx.columns import SPLITS, CorpusInfo
 from gsx.content import check_content
+from gsx.errors import TableError
 from gsx.storage.digest import readable_json
 from gsx.storage.draft import Draft
-from gsx.storage.facts import merge_groups, merge_node_groups, merge_oddities, shard_facts
-from gsx.storage.parquet import write_parquet
+from gsx.storage.facts import (
+    merge_facts,
+    merge_groups,
+    merge_node_groups,
+    merge_oddities,
+    shard_facts,
+)
+from gsx.storage.parquet import ParquetShard, write_parquet
+from gsx.storage.place import Place
 from gsx.storage.publish import Outcome
-from gsx.storage.zarr3 import write_zarr
+from gsx.storage.zarr3 import ZarrShard, write_zarr
 from gsx.table import GraphTable
 
 Format = Literal["parquet", "zarr"]
@@ -63,37 +72,55 @@ def write_shard(
     draft: Draft,
     shard: Shard,
     info: CorpusInfo,
-    make: Callable[[], GraphTable],
+    make: Callable[[], Iterable[GraphTable]],
     formats: Sequence[Format],
-    more: Callable[[GraphTable], Mapping[str, Any]] = lambda _: {},
+    more: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Write one shard in every format unless it is there, and return the facts about it.
 
-    ``more`` finds further facts to remember about the graphs.
+    Its graphs come as tables, one after the other, and only those in hand are in memory; a further
+    format is written from the first. Once all of them came, ``more`` tells what else to remember.
     """
-    table: GraphTable | None = None
-    facts: dict[str, Any] = {}
-    for form in formats:
-        found = draft.finished(shard.path(form))
-        if found is None:
-            if table is None:
-                table = check_content(make(), info)
-                facts = {**shard_facts(table, info), **more(table)}
-            write = _writer(form, table, info, facts)
-            draft.write(shard.path(form), write, rows=shard.stop - shard.start)
-        else:
-            facts = dict(found.facts)
+    rows = shard.stop - shard.start
+
+    def new(path: Path) -> dict[str, Any]:
+        found: list[dict[str, Any]] = []
+        _write(formats[0], path, _checked(make(), info, found), info)
+        return {**merge_facts(found), **more()}
+
+    def again(path: Path, form: Format) -> dict[str, Any]:
+        stored = open_shard(Place.at(draft.content), shard, formats[0])
+        _write(form, path, stored.iter_groups(), info)
+        return facts
+
+    facts = dict(draft.write(shard.path(formats[0]), new, rows=rows).facts)
+    for form in formats[1:]:
+        draft.write(shard.path(form), partial(again, form=form), rows=rows)
     return facts
 
 
-def _writer(
-    form: Format, table: GraphTable, info: CorpusInfo, facts: dict[str, Any]
-) -> Callable[[Path], dict[str, Any]]:
-    def write(path: Path) -> dict[str, Any]:
-        (write_parquet if form == "parquet" else write_zarr)(path, table, info)
-        return facts
+def open_shard(place: Place, shard: Shard, form: Format) -> ParquetShard | ZarrShard:
+    """Open a shard for reading."""
+    return (ParquetShard if form == "parquet" else ZarrShard)(place, shard.path(form))
 
-    return write
+
+def _write(form: Format, path: Path, parts: Iterable[GraphTable], info: CorpusInfo) -> None:
+    (write_parquet if form == "parquet" else write_zarr)(path, parts, info)
+
+
+def _checked(
+    parts: Iterable[GraphTable], info: CorpusInfo, facts: list[dict[str, Any]]
+) -> Iterator[GraphTable]:
+    """Yield tables that may be stored, and note the facts about each."""
+    last = None
+    for part in parts:
+        check_content(part, info)
+        ids = part.dense("graph", "graph_id")
+        if last is not None and len(ids) and ids.min() <= last:
+            raise TableError(f"graph_id {int(ids.min())} comes after {last}: ids must rise")
+        last = int(ids.max()) if len(ids) else last
+        facts.append(shard_facts(part, info))
+        yield part
 
 
 def write_corpus(
@@ -110,7 +137,7 @@ def write_corpus(
     """
 
     def one(shard: Shard) -> dict[str, Any]:
-        facts = write_shard(draft, shard, info, lambda: make(shard), formats)
+        facts = write_shard(draft, shard, info, lambda: (make(shard),), formats)
         on_shard(shard)
         return facts
 

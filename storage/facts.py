@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,17 @@ def _repeated(table: GraphTable, src: Array, dst: Array) -> int:
     return int((step == 0).sum())
 
 
+def merge_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up facts about the parts of one shard, as if they were of one table."""
+    found: dict[str, Any] = {
+        "groups": sorted(merge_groups(parts), key=_place),
+        "oddities": merge_oddities(parts),
+    }
+    if all("node_groups" in part for part in parts):
+        found["node_groups"] = merge_node_groups(parts)
+    return found
+
+
 def merge_groups(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Add up the groups of many shards, in the order of splits and environments first seen."""
     merged: dict[tuple[str, int], dict[str, Any]] = {}
@@ -124,11 +135,11 @@ def merge_node_groups(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
         old = merged.setdefault(name, {**group, "count": 0, "labels": [0] * len(group["labels"])})
         old["count"] += group["count"]
         old["labels"] = [a + b for a, b in zip(old["labels"], group["labels"], strict=True)]
-    return sorted(merged.values(), key=lambda group: (_order(group["split"]), group["env_id"]))
+    return sorted(merged.values(), key=_place)
 
 
-def _order(split: str) -> int:
-    return SPLITS.index(split)
+def _place(group: Mapping[str, Any]) -> tuple[int, int]:
+    return SPLITS.index(group["split"]), group["env_id"]
 
 
 def _add(left: dict[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ The footer carries the corpus description, so a lone shard explains itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -21,7 +21,7 @@ from gsx.errors import ArtifactError, TableError
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.storage.digest import canonical_json
 from gsx.storage.place import Place
-from gsx.table import GraphTable, Values, concat
+from gsx.table import GraphTable, Values, concat, cut
 
 FOOTER = b"gsx"
 ROW_GROUP = 4096
@@ -32,15 +32,14 @@ _SIZES = ("num_nodes", "num_edges")
 
 
 def write_parquet(
-    path: Path, table: GraphTable, info: CorpusInfo, *, row_group: int = ROW_GROUP
+    path: Path, parts: Iterable[GraphTable], info: CorpusInfo, *, row_group: int = ROW_GROUP
 ) -> None:
-    """Write ``table`` as one shard; equal tables give equal bytes."""
-    arrow = to_arrow(table, info)
-    leaves = [leaf for field in arrow.schema for leaf in _leaves(field.name, field.type)]
-    pq.write_table(
-        arrow,
+    """Write tables one after the other as one shard; however graphs are cut, bytes are the same."""
+    schema = arrow_schema(info)
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    with pq.ParquetWriter(
         path,
-        row_group_size=row_group,
+        schema,
         compression="zstd",
         compression_level=1,
         use_dictionary=[path for path, leaf in leaves if not pa.types.is_floating(leaf)],
@@ -49,7 +48,9 @@ def write_parquet(
         write_page_checksum=True,
         data_page_size=1 << 20,
         write_batch_size=1 << 16,  # values; Arrow's own 1024 costs a fifth of the time
-    )
+    ) as writer:
+        for part in cut(parts, row_group):
+            writer.write_table(to_arrow(part, info, schema), row_group_size=row_group)
 
 
 def read_info(file: pq.ParquetFile, where: str) -> CorpusInfo:
@@ -178,9 +179,9 @@ def arrow_schema(info: CorpusInfo) -> pa.Schema:
     return pa.schema(filled, metadata={FOOTER: canonical_json(info)})
 
 
-def to_arrow(table: GraphTable, info: CorpusInfo) -> pa.Table:
+def to_arrow(table: GraphTable, info: CorpusInfo, schema: pa.Schema | None = None) -> pa.Table:
     """Return ``table`` as Arrow, sharing memory with it where the types allow."""
-    schema = arrow_schema(info)
+    schema = schema or arrow_schema(info)
     sizes = {"num_nodes": table.num_nodes, "num_edges": table.num_edges}
     made: dict[str, pa.Array] = {
         name: pa.array(values.astype(np.int32)) for name, values in sizes.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +40,8 @@ _PTR = ".ptr"
 _ZSTD = Zstd(level=1, checksum=True)
 
 
-def write_zarr(path: Path, table: GraphTable, info: CorpusInfo) -> None:
-    """Write ``table`` as one group; equal tables give equal bytes.
+def write_zarr(path: Path, parts: Iterable[GraphTable], info: CorpusInfo) -> None:
+    """Write tables one after the other as one group; however graphs are cut, bytes are the same.
 
     The files are those that Zarr itself writes. It takes twice as long: most arrays of a shard are
     small, and each costs it more bookkeeping than work.
@@ -50,41 +50,85 @@ def write_zarr(path: Path, table: GraphTable, info: CorpusInfo) -> None:
     path.mkdir(parents=True)
     attributes = {"gsx": msgspec.to_builtins(info)}
     _write_metadata(path, {"attributes": attributes, "zarr_format": 3, "node_type": "group"})
-    _put(path / "node_ptr", table.node_ptr)
-    _put(path / "edge_ptr", table.edge_ptr)
-    for column in info.columns:
-        values = table.columns(column.axis)[column.name]
-        if isinstance(values, Ragged):
-            _put(path / (column.name + _PTR), values.ptr)
-            _put(path / column.name, values.values)
-        else:
-            _put(path / column.name, values)
+    growing: dict[str, _Growing] = {}
+
+    def put(name: str, values: Array, *, points: bool = False) -> None:
+        if name not in growing:
+            growing[name] = _Growing(path / name, points=points)
+        growing[name].add(values)
+
+    for part in parts:
+        put("node_ptr", part.node_ptr, points=True)
+        put("edge_ptr", part.edge_ptr, points=True)
+        for column in info.columns:
+            values = part.columns(column.axis)[column.name]
+            if isinstance(values, Ragged):
+                put(column.name + _PTR, values.ptr, points=True)
+                put(column.name, values.values)
+            else:
+                put(column.name, values)
+    for array in growing.values():
+        array.finish()
 
 
-def _put(folder: Path, values: Array) -> None:
-    """Write one array; every chunk is there, so that one that is missing was lost."""
-    rows = min(max(len(values), 1), CHUNK_ROWS)
-    shape = (rows, *values.shape[1:])
-    folder.mkdir()
-    _write_metadata(folder, _array_metadata(values, shape))
-    for start in range(0, len(values) if values.size else 0, rows):
-        chunk = np.ascontiguousarray(values[start : start + rows], values.dtype.newbyteorder("<"))
+class _Growing:
+    """An array that is written part by part; pointers go on where those before ended.
+
+    Every chunk is there, so that one that is missing was lost.
+    """
+
+    def __init__(self, folder: Path, *, points: bool) -> None:
+        self._folder, self._points = folder, points
+        self._held: list[Array] = []
+        self._rows = self._written = self._last = 0
+        folder.mkdir()
+
+    def add(self, values: Array) -> None:
+        """Take more rows, and write the chunks that are full."""
+        if self._points:
+            start = self._last
+            self._last += int(values[-1])
+            values = values[1:] + start if self._rows else values
+        self._held.append(values)
+        self._rows += len(values)
+        if self._rows - self._written * CHUNK_ROWS <= CHUNK_ROWS:
+            return  # which may be all there is: an array of one chunk has a chunk of its length
+        held = np.concatenate(self._held)
+        full = (len(held) - 1) // CHUNK_ROWS * CHUNK_ROWS
+        for start in range(0, full, CHUNK_ROWS):
+            self._write(held[start : start + CHUNK_ROWS], CHUNK_ROWS)
+        self._held = [held[full:]]
+
+    def finish(self) -> None:
+        """Write what is left, and what the array is."""
+        rest = self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
+        rows = min(max(self._rows, 1), CHUNK_ROWS)
+        if rest.size:
+            self._write(rest, rows)
+        shape = (self._rows, *rest.shape[1:])
+        _write_metadata(self._folder, _array_metadata(rest.dtype, shape, (rows, *shape[1:])))
+
+    def _write(self, values: Array, rows: int) -> None:
+        chunk = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
         if len(chunk) < rows:
-            part, chunk = chunk, np.zeros(shape, chunk.dtype)
+            part, chunk = chunk, np.zeros((rows, *values.shape[1:]), chunk.dtype)
             chunk[: len(part)] = part
-        target = folder.joinpath("c", str(start // rows), *("0" for _ in values.shape[1:]))
+        target = self._folder.joinpath("c", str(self._written), *("0" for _ in values.shape[1:]))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(_ZSTD.encode(chunk))
+        self._written += 1
 
 
-def _array_metadata(values: Array, chunk: tuple[int, ...]) -> dict[str, Any]:
-    endian = {"configuration": {"endian": "little"}} if values.dtype.itemsize > 1 else {}
+def _array_metadata(
+    dtype: np.dtype[Any], shape: tuple[int, ...], chunk: tuple[int, ...]
+) -> dict[str, Any]:
+    endian = {"configuration": {"endian": "little"}} if dtype.itemsize > 1 else {}
     return {
-        "shape": values.shape,
-        "data_type": values.dtype.name,
+        "shape": shape,
+        "data_type": dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": values.dtype.type(0).item(),
+        "fill_value": dtype.type(0).item(),
         "codecs": [
             {"name": "bytes", **endian},
             {"name": "zstd", "configuration": {"level": _ZSTD.level, "checksum": True}},

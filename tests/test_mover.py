@@ -118,7 +118,7 @@ def test_a_graph_that_is_always_held_out_gives_its_place_to_another():
     origin = block.drawn.origin
     assert (origin[:3] > 2).all()
     assert (origin[3:] == np.arange(3, 24)).all()
-    made = mover.table(numbered(table), [block.drawn], [block.name])
+    made = mover.table(numbered(table), block)
     other = table.take(origin)
     assert np.array_equal(made.node_ptr, other.node_ptr)
     assert np.array_equal(made.dense("node", "node_feat"), other.dense("node", "node_feat"))

@@ -17,7 +17,7 @@ from gsx.ragged import Ragged, texts_of
 from gsx.storage import parquet
 from gsx.storage.parquet import ParquetShard, arrow_schema, from_arrow, to_arrow, write_parquet
 from gsx.storage.place import Place
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable, concat, cut
 from tests.strategies import tables, tiny_info, tiny_table
 
 NAME = "shard.parquet"
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def shard(tmp_path):
     """The path of a shard that holds the tiny table."""
-    write_parquet(tmp_path / NAME, tiny_table(), tiny_info())
+    write_parquet(tmp_path / NAME, [tiny_table()], tiny_info())
     return tmp_path / NAME
 
 
@@ -61,7 +61,7 @@ def replaced(table, name, values):
 @given(tables())
 def test_what_was_written_is_read(folder, example):
     table, info = example
-    write_parquet(folder / NAME, table, info, row_group=4)
+    write_parquet(folder / NAME, [table], info, row_group=4)
     found = open_shard(folder / NAME, rows=len(table))
     assert found.info == info
     assert found.read().equals(table)
@@ -71,7 +71,7 @@ def test_what_was_written_is_read(folder, example):
 @given(tables(min_graphs=1))
 def test_row_groups_are_the_pieces_of_a_shard(folder, example):
     table, info = example
-    write_parquet(folder / NAME, table, info, row_group=2)
+    write_parquet(folder / NAME, [table], info, row_group=2)
     found = open_shard(folder / NAME)
     pieces = list(found.iter_groups())
     assert found.groups == [len(piece) for piece in pieces]
@@ -84,19 +84,28 @@ def test_equal_tables_give_equal_bytes(folder, example):
     table, info = example
     copy = table.take(np.arange(len(table)))
     for path, written in ((folder / "one", table), (folder / "two", copy)):
-        write_parquet(path, written, info)
+        write_parquet(path, [written], info)
+    assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
+
+
+@settings(max_examples=25)
+@given(tables(), st.integers(1, 4))
+def test_graphs_that_come_in_parts_give_the_same_bytes(folder, example, size):
+    table, info = example
+    write_parquet(folder / "one", [table], info, row_group=3)
+    write_parquet(folder / "two", cut([table], size), info, row_group=3)
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
 
 
 def test_a_shard_read_and_written_again_has_the_same_bytes(shard, tmp_path):
     found = open_shard(shard)
-    write_parquet(tmp_path / "again", found.read(), found.info)
+    write_parquet(tmp_path / "again", [found.read()], found.info)
     assert (tmp_path / "again").read_bytes() == shard.read_bytes()
 
 
 def test_a_slice_of_a_table_is_written_without_the_rest(tmp_path):
     table, part = tiny_table(), tiny_table().slice(1, 2)
-    write_parquet(tmp_path / NAME, part, tiny_info())
+    write_parquet(tmp_path / NAME, [part], tiny_info())
     assert open_shard(tmp_path / NAME).read().equals(table.take([1]))
 
 
@@ -109,7 +118,7 @@ def test_a_slice_of_an_arrow_table_holds_the_graphs_of_its_rows(example, start):
 
 
 def test_one_row_group_is_read_alone(tmp_path):
-    write_parquet(tmp_path / NAME, tiny_table(), tiny_info(), row_group=2)
+    write_parquet(tmp_path / NAME, [tiny_table()], tiny_info(), row_group=2)
     found = open_shard(tmp_path / NAME)
     assert found.groups == [2, 1]
     assert len(found) == 3
@@ -120,7 +129,7 @@ def test_one_row_group_is_read_alone(tmp_path):
 
 def test_row_groups_hold_4096_graphs(tmp_path):
     many = tiny_table().take(np.zeros(4097, dtype=np.int64))
-    write_parquet(tmp_path / NAME, many, tiny_info())
+    write_parquet(tmp_path / NAME, [many], tiny_info())
     assert open_shard(tmp_path / NAME).groups == [4096, 1]
 
 
@@ -138,7 +147,7 @@ def test_splits_of_nodes_may_span_row_groups(tmp_path):
     info = msgspec.structs.replace(tiny_info(), columns=columns)
     codes = np.array([1, 0, 1, 1], dtype=np.int8)
     table = tiny_table().with_columns(node={"node_split": codes})
-    write_parquet(tmp_path / NAME, table, info, row_group=1)
+    write_parquet(tmp_path / NAME, [table], info, row_group=1)
     assert open_shard(tmp_path / NAME).read().node["node_split"].tolist() == [1, 0, 1, 1]
 
 
@@ -322,7 +331,7 @@ def test_edges_that_leave_their_graph_are_refused(tmp_path):
 
 def test_text_that_is_not_utf8_is_refused(tmp_path):
     text = Ragged(np.array([0, 1, 2, 2]), np.array([0xC3, 0xA9], dtype=np.uint8))
-    write_parquet(tmp_path / NAME, tiny_table().with_columns(graph={"smiles": text}), tiny_info())
+    write_parquet(tmp_path / NAME, [tiny_table().with_columns(graph={"smiles": text})], tiny_info())
     assert refused(tmp_path / NAME).startswith(f"{NAME} is damaged: ")
 
 
@@ -346,7 +355,7 @@ def test_more_values_than_lists_can_count_are_not_written(tmp_path):
     one = GraphTable(many, np.array([0, 0]), edge=tiny_table().slice(2, 3).edge)
     one = one.with_columns(graph=tiny_table().slice(0, 1).graph, node={"node_feat": np.zeros(2)})
     with pytest.raises(TableError) as error:
-        write_parquet(tmp_path / NAME, one, tiny_info())
+        write_parquet(tmp_path / NAME, [one], tiny_info())
     assert str(error.value) == (
         "a shard holds 2147483648 values in one column, more than Parquet lists can count. "
         "Use smaller shards (`--shard-graphs`)."
@@ -359,7 +368,7 @@ def test_features_without_width_are_not_written(tmp_path):
     info = msgspec.structs.replace(tiny_info(), columns=columns)
     table = tiny_table().with_columns(node={"node_feat": np.zeros((4, 0), dtype=np.float32)})
     with pytest.raises(TableError) as error:
-        write_parquet(tmp_path / NAME, table, info)
+        write_parquet(tmp_path / NAME, [table], info)
     assert str(error.value) == "column `node_feat` is 0 wide"
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gsx.errors import TableError
 from gsx.ragged import Ragged, texts_of
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable, concat, cut
 from tests.strategies import tables, tiny_table
 
 
@@ -154,6 +154,16 @@ def test_the_pieces_of_a_table_concatenate_to_it(example, data):
     ends = [0, *cuts, len(table)]
     whole = concat([table.slice(a, b) for a, b in pairwise(ends)])
     assert whole.equals(table)
+
+
+@given(tables(), st.lists(st.integers(0, 6), max_size=4), st.integers(1, 5))
+def test_tables_are_cut_anew_into_equal_ones(example, ends, size):
+    table, _ = example
+    bounds = [0, *sorted(min(end, len(table)) for end in ends), len(table)]
+    found = list(cut((table.slice(*pair) for pair in pairwise(bounds)), size))
+    assert concat(found).equals(table)
+    assert [len(part) for part in found[:-1]] == [size] * (len(found) - 1)
+    assert 0 < len(found[-1]) <= size or (len(table) == 0 and len(found) == 1)
 
 
 @settings(max_examples=60)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import zarr
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from zarr.codecs import ZstdCodec
 
 from gsx.errors import ArtifactError
@@ -12,6 +13,7 @@ from gsx.storage import zarr3
 from gsx.storage.parquet import ParquetShard, write_parquet
 from gsx.storage.place import Place
 from gsx.storage.zarr3 import ZarrShard, write_zarr
+from gsx.table import cut
 from tests.strategies import tables, tiny_info, tiny_table
 
 NAME = "shard"
@@ -26,7 +28,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def shard(tmp_path):
     """The path of a group that holds the tiny table."""
-    write_zarr(tmp_path / NAME, tiny_table(), tiny_info())
+    write_zarr(tmp_path / NAME, [tiny_table()], tiny_info())
     return tmp_path / NAME
 
 
@@ -59,8 +61,8 @@ def files_of(path):
 @given(tables())
 def test_both_formats_give_back_what_was_written(folder, example):
     table, info = example
-    write_zarr(folder / NAME, table, info)
-    write_parquet(folder / "shard.parquet", table, info)
+    write_zarr(folder / NAME, [table], info)
+    write_parquet(folder / "shard.parquet", [table], info)
     group = open_shard(folder / NAME, rows=len(table))
     file = ParquetShard(Place.at(folder), "shard.parquet")
     assert group.info == file.info == info
@@ -73,15 +75,28 @@ def test_both_formats_give_back_what_was_written(folder, example):
 def test_equal_tables_give_equal_bytes(tmp_path_factory, example):
     table, info = example
     root = tmp_path_factory.mktemp("bytes")
-    write_zarr(root / "one", table, info)
-    write_zarr(root / "two", table.take(np.arange(len(table))), info)
+    write_zarr(root / "one", [table], info)
+    write_zarr(root / "two", [table.take(np.arange(len(table)))], info)
     assert files_of(root / "one") == files_of(root / "two")
+
+
+@settings(max_examples=12)
+@given(tables(), st.integers(1, 4), st.integers(2, 6))
+def test_graphs_that_come_in_parts_give_the_same_bytes(tmp_path_factory, example, size, chunk):
+    table, info = example
+    root = tmp_path_factory.mktemp("parts")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zarr3, "CHUNK_ROWS", chunk)
+        write_zarr(root / "one", [table], info)
+        write_zarr(root / "two", cut([table], size), info)
+    assert files_of(root / "one") == files_of(root / "two")
+    assert open_shard(root / "two").read().equals(table)
 
 
 def test_a_table_of_many_chunks_comes_back(tmp_path, monkeypatch):
     monkeypatch.setattr(zarr3, "CHUNK_ROWS", 4)
     table = tiny_table().take([0, 1, 2, 0, 0])
-    write_zarr(tmp_path / NAME, table, tiny_info())
+    write_zarr(tmp_path / NAME, [table], tiny_info())
     chunks = (tmp_path / NAME / "node_feat" / "c").iterdir()
     assert sorted(chunk.name for chunk in chunks) == ["0", "1", "2"]
     assert open_shard(tmp_path / NAME).read().equals(table)

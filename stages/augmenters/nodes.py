@@ -7,7 +7,7 @@ dropped it holds those that are left (docs/adr/0007). Held-out nodes keep their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ from gsx.storage.corpus_writer import Shard, finish_corpus, write_shard
 from gsx.storage.draft import Draft
 from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
-from gsx.table import GraphTable, Values, concat
+from gsx.table import GraphTable, Values
 
 if TYPE_CHECKING:
     from gsx.stages.augment import AugmentConfig
@@ -91,11 +91,11 @@ class Repeating:
         shard, graphs = self._planned[number], len(self._source)
         same: list[int] = []
 
-        def make() -> GraphTable:
-            numbers = range(shard.start // graphs, shard.stop // graphs)
-            found = [self._replica(each) for each in numbers]
-            same.extend(count for _, count in found)
-            return concat([table for table, _ in found])
+        def make() -> Iterator[GraphTable]:
+            for each in range(shard.start // graphs, shard.stop // graphs):
+                table, count = self._replica(each)
+                same.append(count)
+                yield table
 
         return write_shard(
             draft,
@@ -103,7 +103,7 @@ class Repeating:
             self._info,
             make,
             self._config.formats,
-            lambda _: {"augmented": {"unchanged": sum(same)}},
+            lambda: {"augmented": {"unchanged": sum(same)}},
         )
 
     def _replica(self, number: int) -> tuple[GraphTable, int]:

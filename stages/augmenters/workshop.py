@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from gsx.columns import CorpusInfo
 from gsx.errors import StageError
 from gsx.seeds import rng
-from gsx.stages.augmenters.block import BLOCK_GRAPHS, Augmenter, make_block
+from gsx.stages.augmenters.block import BLOCK_GRAPHS, Augmenter, Block, make_block
 from gsx.stages.augmenters.changer import KEPT, Changer
 from gsx.stages.augmenters.g_mixup import Mixer
 from gsx.stages.beside import held_out_hashes, next_id, repeated
 from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.turns import Turns
-from gsx.stages.kernels.wl import wl_hashes
-from gsx.stages.shards import GRAPH_NODES, Facts, Read, ShardPlan, hashes_path, shard_nodes
+from gsx.stages.kernels.wl import Hashes, wl_hashes
+from gsx.stages.shards import (
+    GRAPH_NODES,
+    Facts,
+    Read,
+    ShardPlan,
+    hashes_path,
+    shard_nodes,
+    write_hashes,
+)
 from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Shard, finish_corpus, write_shard
 from gsx.storage.draft import Draft
 from gsx.storage.publish import Outcome
 from gsx.storage.store import Artifact
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable
 
 if TYPE_CHECKING:
     from gsx.stages.augment import AugmentConfig
@@ -89,42 +95,34 @@ class Augmenting:
         """Write one of them and the hashes of its graphs, unless they are there."""
         plan, formats = self._planned[number], self._config.formats
         name = hashes_path(plan)
-        made: dict[str, Any] = {}
+        hashes: list[Hashes] = []
+        counts: Counter[str] = Counter()
 
-        def graphs() -> GraphTable:
-            table, made["hashes"], made["counts"] = self._graphs(plan)
-            return table
+        def graphs() -> Iterator[GraphTable]:
+            for table, block in self._blocks(plan):
+                hashes.append(block.hashes)
+                counts.update(block.counts)
+                yield table
 
-        def more(_: GraphTable) -> dict[str, Any]:
-            def save(path: Path) -> None:
-                save_file({"wl": made["hashes"]}, path)
-
-            draft.write(name, save)
-            return {"augmented": dict(made["counts"])}
+        def more() -> dict[str, Any]:
+            write_hashes(draft, name, hashes)
+            return {"augmented": dict(counts)}
 
         if draft.finished(name) is None:
             for form in formats:
                 draft.forget(plan.path(form))
         return write_shard(draft, plan, self._augmenter.info, graphs, formats, more)
 
-    def _graphs(self, plan: Shard) -> tuple[GraphTable, Any, Counter[str]]:
-        blocks = [
-            make_block(
-                self._augmenter,
-                self._items[start : min(start + self._block, plan.stop)],
-                self._held_out,
-                self._config.seed,
-                "augment",
-                self._config.method,
-                start,
+    def _blocks(self, plan: Shard) -> Iterator[tuple[GraphTable, Block]]:
+        method = self._config.method
+        for start in range(plan.start, plan.stop, self._block):
+            items = self._items[start : min(start + self._block, plan.stop)]
+            seed = self._config.seed
+            block = make_block(
+                self._augmenter, items, self._held_out, seed, "augment", method, start
             )
-            for start in range(plan.start, plan.stop, self._block)
-        ]
-        table = concat([block.table for block in blocks])
-        ids = self._first_id + plan.start + np.arange(len(table), dtype=np.int64)
-        hashes = np.concatenate([block.hashes for block in blocks])
-        counts = sum((block.counts for block in blocks), Counter[str]())
-        return table.with_columns(graph={"graph_id": ids}), hashes, counts
+            ids = self._first_id + start + np.arange(len(items), dtype=np.int64)
+            yield block.table.with_columns(graph={"graph_id": ids}), block
 
     def finish(self, draft: Draft, facts: Sequence[Facts], read: Read) -> Outcome:
         """Carry the source shards, and sum up what was made."""

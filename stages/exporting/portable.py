@@ -53,7 +53,7 @@ def _shards(bundle: Bundle, corpus: Corpus) -> None:
         name = shard.path("parquet")
         if name not in bundle.files:
             table = corpus.read_shard(number)
-            write = partial(write_parquet, table=table, info=corpus.info)
+            write = partial(write_parquet, parts=(table,), info=corpus.info)
             bundle.write(name, write, rows=len(table))
 
 

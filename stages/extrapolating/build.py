@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from gsx.columns import ORIGINS, CorpusInfo
 from gsx.errors import StageError, UsageError
-from gsx.ragged import Array, Ints
+from gsx.ragged import Ints
 from gsx.stages.extrapolating import nodes
-from gsx.stages.extrapolating.graphs import Mover, numbered, summed
+from gsx.stages.extrapolating.graphs import MovedBlock, Mover, counted, numbered
 from gsx.stages.extrapolating.plan import (
     SOURCE,
     MovedShard,
@@ -29,13 +27,13 @@ from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.ranking import by_rank, node_keys
 from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import Hashes
-from gsx.stages.shards import GRAPH_NODES, Facts, hashes_path, shard_nodes
-from gsx.storage.carry import read_draft_shard
+from gsx.stages.shards import GRAPH_NODES, Facts, hashes_path, shard_nodes, write_hashes
 from gsx.storage.corpus import Corpus
-from gsx.storage.corpus_writer import write_shard
+from gsx.storage.corpus_writer import open_shard, write_shard
 from gsx.storage.draft import Draft
+from gsx.storage.place import Place
 from gsx.storage.store import Artifact
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable, concat, cut
 
 if TYPE_CHECKING:
     from gsx.stages.generate import GenerateConfig
@@ -115,48 +113,53 @@ def plan_extrapolation(
     return Extrapolation(config, train, base_rows(eligible, count, config.seed), mover, planned)
 
 
-def build_moved(
+def moved_blocks(
     extrapolation: Extrapolation, plan: MovedShard, draft: Draft
-) -> tuple[GraphTable, Hashes, Counter[str]]:
-    """Make the graphs of one shard; needs nothing but its arguments, so any worker may do it.
+) -> Iterator[tuple[GraphTable, MovedBlock]]:
+    """Yield the graphs of one shard block by block; any worker may do it, for nothing else is read.
 
     Spliced graphs are read from the shard of the draft that holds them.
     """
-    size = min(BLOCK_GRAPHS, extrapolation.config.shard_graphs)
+    mover, size = extrapolation.mover, min(BLOCK_GRAPHS, extrapolation.config.shard_graphs)
+    for number, base in enumerate(_bases(extrapolation, plan, draft, size)):
+        start = number * size
+        block = mover.block(base, "generate", "featx", plan.base, plan.start + start)
+        ids = plan.first_id + start + np.arange(len(base), dtype=np.int64)
+        env = np.full(len(base), extrapolation.env_id, dtype=np.int32)
+        table = mover.table(base, block)
+        yield table.with_columns(graph={"graph_id": ids, "env_id": env}), block
+
+
+def _bases(
+    extrapolation: Extrapolation, plan: MovedShard, draft: Draft, size: int
+) -> Iterator[GraphTable]:
+    """Yield the graphs that are moved, ``size`` at a time."""
     if plan.parent is None:
-        rows = extrapolation.rows[plan.start : plan.stop]
-        base, own = source_graphs(extrapolation.train, rows, size)
-    else:
-        stored = read_draft_shard(draft, plan.parent, extrapolation.config.formats)
-        base, own = numbered(stored.select([*stored.node, *stored.edge, *_KEPT])), None
-    blocks, room = [], room_for(base, extrapolation.train)
-    for number, (part, place) in enumerate(in_blocks(base, own, size)):
-        name = ("generate", "featx", plan.base, plan.start + number * size)
-        blocks.append(extrapolation.mover.block(part, *name, room=room[place]))
-    table = extrapolation.mover.table(
-        base, [block.drawn for block in blocks], [block.name for block in blocks], room
-    )
-    ids = plan.first_id + np.arange(len(table), dtype=np.int64)
-    env = np.full(len(table), extrapolation.env_id, dtype=np.int32)
-    hashes = np.concatenate([block.hashes for block in blocks])
-    return table.with_columns(graph={"graph_id": ids, "env_id": env}), hashes, summed(blocks)
+        for start in range(plan.start, plan.stop, size):
+            rows = extrapolation.rows[start : min(start + size, plan.stop)]
+            yield taken(extrapolation.train, rows)
+        return
+    form = extrapolation.config.formats[0]
+    stored = open_shard(Place.at(draft.content), plan.parent, form)
+    for part in cut(stored.iter_groups(), size):
+        yield numbered(part.select([*part.node, *part.edge, *_KEPT]))
 
 
 def write_moved(extrapolation: Extrapolation, plan: MovedShard, draft: Draft) -> dict[str, Any]:
     """Write one shard and the hashes of its graphs, unless they are there; return its facts."""
     name = hashes_path(plan.shard)
-    made: dict[str, Any] = {}
+    hashes: list[Hashes] = []
+    total: Counter[str] = Counter()
 
-    def make() -> GraphTable:
-        table, made["hashes"], made["moved"] = build_moved(extrapolation, plan, draft)
-        return table
+    def make() -> Iterator[GraphTable]:
+        for table, block in moved_blocks(extrapolation, plan, draft):
+            hashes.append(block.hashes)
+            total.update(counted(block))
+            yield table
 
-    def more(_: GraphTable) -> dict[str, Any]:
-        def save(path: Path) -> None:
-            save_file({"wl": made["hashes"]}, path)
-
-        draft.write(name, save)
-        return {"moved": dict(made["moved"])}
+    def more() -> dict[str, Any]:
+        write_hashes(draft, name, hashes)
+        return {"moved": dict(total)}
 
     formats = extrapolation.config.formats
     if draft.finished(name) is None:
@@ -222,48 +225,6 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         )
     if "mask" in inputs:
         rules_of(config, inputs, corpus.info)
-
-
-def source_graphs(
-    train: GraphTable, rows: Ints, size: int
-) -> tuple[GraphTable, Iterator[Array] | None]:
-    """Return some graphs without their features, and these block by block.
-
-    Features are replaced: those of a whole shard are never put side by side, unless they are
-    already, as where every graph is moved once; then graphs have their features, and share their
-    memory with the source.
-    """
-    if (np.diff(rows) == 1).all():
-        return train.slice(int(rows[0]), int(rows[-1]) + 1), None
-    structure = replace(
-        train, node={name: values for name, values in train.node.items() if name != "node_feat"}
-    )
-    nodes = GraphTable(
-        node_ptr=train.node_ptr,
-        edge_ptr=np.zeros_like(train.edge_ptr),
-        node={"node_feat": train.node["node_feat"]},
-    )
-    starts = range(0, len(rows), size)
-    own = (taken(nodes, rows[at : at + size]).dense("node", "node_feat") for at in starts)
-    return taken(structure, rows), own
-
-
-def room_for(base: GraphTable, train: GraphTable) -> Array:
-    """Return an array for features of all nodes of ``base``, like those of the source."""
-    like = train.dense("node", "node_feat")
-    return np.empty((base.total_nodes, like.shape[1]), dtype=like.dtype)
-
-
-def in_blocks(
-    base: GraphTable, own: Iterator[Array] | None, size: int
-) -> Iterator[tuple[GraphTable, slice]]:
-    """Yield blocks of graphs with their features, and the nodes of each in ``base``."""
-    for start in range(0, len(base), size):
-        part = base.slice(start, start + size)
-        first = int(base.node_ptr[start])
-        if own is not None:
-            part = part.with_columns(node={"node_feat": next(own)})
-        yield part, slice(first, first + part.total_nodes)
 
 
 def taken(table: GraphTable, rows: Ints) -> GraphTable:

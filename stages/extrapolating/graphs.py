@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, Ragged, concat_ragged, pointers, ranges
+from gsx.ragged import Array, Ints, Ragged, concat_ragged, ranges
 from gsx.seeds import rng
 from gsx.stages.beside import OWN_DRAWS, hopeless
 from gsx.stages.extrapolating.rules import ORIGIN, MovingRules
 from gsx.stages.kernels.featx import Partners
 from gsx.stages.kernels.ranking import equal_rank, node_keys
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
-from gsx.stages.splicing.columns import fill, repeated_text
+from gsx.stages.splicing.columns import fill, same_text
 from gsx.table import GraphTable
 
 NUMBER = "provenance.node_number"
@@ -45,15 +44,12 @@ class Drawn:
     """``[G]`` ``graph_id`` of its partner."""
     same: Array
     """``[G]`` whether its features came back to what they were."""
-    in_place: bool = True
-    """Whether features lie where they were asked for."""
 
     def put(self, rows: Ints, origin: Ints, other: Drawn) -> Drawn:
         """Put what was drawn for other graphs in the places of some; this one is used up."""
         features = self.features
         counts, ptr = np.diff(features.ptr)[rows], other.features.ptr
-        fits = np.array_equal(counts, np.diff(ptr))
-        if fits:
+        if np.array_equal(counts, np.diff(ptr)):
             features.values[ranges(features.ptr[rows], counts)] = other.features.values
         else:
             order = np.arange(len(features))
@@ -61,7 +57,7 @@ class Drawn:
             features = concat_ragged([features, other.features]).take(order)
         self.origin[rows], self.strength[rows] = origin, other.strength
         self.partner[rows], self.same[rows] = other.partner, other.same
-        return replace(self, features=features, in_place=self.in_place and fits)
+        return replace(self, features=features)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,13 +89,13 @@ class Mover:
     order: Ints | None = None
     """Nodes of every training graph by rank, where nodes meet those of equal rank."""
 
-    def block(self, base: GraphTable, *name: str | int, room: Array | None = None) -> MovedBlock:
+    def block(self, base: GraphTable, *name: str | int) -> MovedBlock:
         """Move the graphs of ``base``; the same whoever does it, for the name draws everything.
 
         A graph that comes out as a held-out graph is moved anew; one that always does gives its
-        place to another. ``room`` is where features go.
+        place to another.
         """
-        drawn = self.draw(base, rng(self.rules.seed, *name, 0), room)
+        drawn = self.draw(base, rng(self.rules.seed, *name, 0))
         hashes = _hashes(base, drawn)
         todo, refused, attempt = np.flatnonzero(are_among(hashes, self.forbidden)), 0, 0
         while len(todo):
@@ -123,14 +119,12 @@ class Mover:
             todo = todo[are_among(hashes[todo], self.forbidden)]
         return MovedBlock(drawn, "/".join(map(str, name)), hashes, refused)
 
-    def draw(
-        self, base: GraphTable, stream: np.random.Generator, room: Array | None = None
-    ) -> Drawn:
-        """Draw λ and a partner of every graph, and move its features, into ``room`` if given."""
+    def draw(self, base: GraphTable, stream: np.random.Generator) -> Drawn:
+        """Draw λ and a partner of every graph, and move its features."""
         label = _classes(base, self.info.task, stream)
         env = base.dense("graph", "env_id").astype(np.int64)
         own = base.dense("node", "node_feat")
-        features = np.empty_like(own) if room is None else room
+        features = np.empty_like(own)
         strength, chosen = self._move(base, own, label, env, stream, features)
         for _ in range(1, self.rules.rounds):
             # What was moved is in an environment of its own: any partner of its label will do.
@@ -176,31 +170,18 @@ class Mover:
         self.rules.move(own, partner, far.astype(np.float64), ptr, room)
         return strength, chosen
 
-    def table(
-        self,
-        base: GraphTable,
-        drawn: Sequence[Drawn],
-        names: Sequence[str],
-        room: Array | None = None,
-    ) -> GraphTable:
-        """Return every column of graphs whose features were drawn but ``graph_id`` and ``env_id``.
+    def table(self, base: GraphTable, block: MovedBlock) -> GraphTable:
+        """Return every column of moved graphs but ``graph_id`` and ``env_id``.
 
-        Draws are for the graphs of ``base`` in their order, whose nodes are numbered, and share its
-        structure. ``room`` is where their features were put, one block after the other.
+        ``base`` are the graphs that were moved, with numbered nodes; structure is shared with them.
         """
-        before = pointers([len(each.origin) for each in drawn])[:-1]
-        origin = np.concatenate(
-            [first + each.origin for first, each in zip(before, drawn, strict=True)]
-        )
-        if not np.array_equal(origin, np.arange(len(base))):
-            base = base.take(origin)
+        drawn = block.drawn
+        if not np.array_equal(drawn.origin, np.arange(len(base))):
+            base = base.take(drawn.origin)
         count, nodes = len(base), base.total_nodes
-        features = room
-        if features is None or not all(each.in_place for each in drawn):
-            features = np.concatenate([each.features.values for each in drawn])
         plain = base.select([*(base.node.keys() - {NUMBER}), *base.edge, "y", "label"])
         table = plain.with_columns(
-            node={"node_feat": features},
+            node={"node_feat": drawn.features.values},
             graph={
                 "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
                 "domain_id": np.full(count, -1, dtype=np.int32),
@@ -212,9 +193,9 @@ class Mover:
                 "provenance.node_slot": Ragged(base.node_ptr, np.zeros(nodes, dtype=np.int16)),
                 "provenance.node_number": Ragged(base.node_ptr, base.dense("node", NUMBER)),
                 "provenance.bridges": Ragged(np.zeros(count + 1, np.int64), np.zeros(0, np.int32)),
-                "provenance.lambda": np.concatenate([each.strength for each in drawn]),
-                "provenance.partner": np.concatenate([each.partner for each in drawn]),
-                "provenance.stream": repeated_text(names, [len(each.origin) for each in drawn]),
+                "provenance.lambda": drawn.strength,
+                "provenance.partner": drawn.partner,
+                "provenance.stream": same_text(block.name, count),
             },
         )
         return fill(table, self.info)
@@ -254,14 +235,11 @@ def _same_graphs(node_ptr: Ints, own: Array, features: Array) -> Array:
     return found
 
 
-def summed(blocks: list[MovedBlock]) -> Counter[str]:
-    """Add up what blocks say of themselves."""
-    found: Counter[str] = Counter()
-    for block in blocks:
-        found.update(
-            graphs=len(block.drawn.origin),
-            nodes=len(block.drawn.features.values),
-            unchanged=int(block.drawn.same.sum()),
-            held_out=block.refused,
-        )
-    return found
+def counted(block: MovedBlock) -> Counter[str]:
+    """Count what a block says of itself."""
+    return Counter(
+        graphs=len(block.drawn.origin),
+        nodes=len(block.drawn.features.values),
+        unchanged=int(block.drawn.same.sum()),
+        held_out=block.refused,
+    )

@@ -6,7 +6,7 @@ that of its parent. Nodes that are not for training keep their features to the b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import Shard, write_shard
 from gsx.storage.draft import Draft
 from gsx.storage.store import Artifact
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable
 
 if TYPE_CHECKING:
     from gsx.stages.generate import GenerateConfig
@@ -208,13 +208,14 @@ def write_replicas(
     graphs = len(replication.source)
     same: list[int] = []
 
-    def make() -> GraphTable:
-        found = [replication.replica(n) for n in range(shard.start // graphs, shard.stop // graphs)]
-        same.extend(count for _, count in found)
-        return concat([table for table, _ in found])
+    def make() -> Iterator[GraphTable]:
+        for number in range(shard.start // graphs, shard.stop // graphs):
+            table, count = replication.replica(number)
+            same.append(count)
+            yield table
 
     return write_shard(
-        draft, shard, replication.info, make, config.formats, lambda _: {"unchanged": sum(same)}
+        draft, shard, replication.info, make, config.formats, lambda: {"unchanged": sum(same)}
     )
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from gsx.columns import CorpusInfo
 from gsx.errors import StageError
-from gsx.ragged import Ints
+from gsx.ragged import Ints, texts_of
 from gsx.seeds import rng
 from gsx.stages.kernels.wl import Hashes
-from gsx.stages.shards import GRAPH_NODES, hashes_path
+from gsx.stages.shards import GRAPH_NODES, hashes_path, write_hashes
 from gsx.stages.splicing import inputs as given
 from gsx.stages.splicing.components import (
     Components,
@@ -25,14 +23,15 @@ from gsx.stages.splicing.components import (
 )
 from gsx.stages.splicing.growth import grow
 from gsx.stages.splicing.joints import JointRules
+from gsx.stages.splicing.molecules import SAMPLE
 from gsx.stages.splicing.plan import PlannedShard
-from gsx.stages.splicing.quality import shard_quality
+from gsx.stages.splicing.quality import added, block_quality
 from gsx.stages.splicing.splicer import Block, Option, Splicer, SpliceRules
 from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import write_shard
 from gsx.storage.draft import Draft
-from gsx.table import GraphTable, concat
+from gsx.table import GraphTable
 
 if TYPE_CHECKING:
     from gsx.stages.generate import GenerateConfig
@@ -144,27 +143,17 @@ def _growing(
     )
 
 
-def build_shard(
+def spliced_blocks(
     splicer: Splicer, plan: PlannedShard, env_id: int, block_graphs: int
-) -> tuple[GraphTable, Hashes, Counter[str], int]:
-    """Make the graphs of one shard; needs nothing but its arguments, so any worker may do it."""
-    blocks: list[Block] = []
+) -> Iterator[tuple[GraphTable, Block]]:
+    """Yield the graphs of one shard block by block; any worker may do it, for nothing is read."""
     for number in range(plan.start // block_graphs, -(-plan.stop // block_graphs)):
         first = number * block_graphs
         block = splicer.block(number, min(block_graphs, plan.stop - first))
-        blocks.append(block)
-    table = concat([block.table for block in blocks])
-    ids = plan.first_id + np.arange(len(table), dtype=np.int64)
-    env = np.full(len(table), env_id, dtype=np.int32)
-    refused: Counter[str] = Counter()
-    for block in blocks:
-        refused.update(block.refused)
-    return (
-        table.with_columns(graph={"graph_id": ids, "env_id": env}),
-        np.concatenate([block.hashes for block in blocks]),
-        refused,
-        sum(block.first_refused for block in blocks),
-    )
+        count = len(block.table)
+        ids = plan.first_id + first - plan.start + np.arange(count, dtype=np.int64)
+        env = np.full(count, env_id, dtype=np.int32)
+        yield block.table.with_columns(graph={"graph_id": ids, "env_id": env}), block
 
 
 def block_size(train: GraphTable, config: GenerateConfig) -> int:
@@ -185,29 +174,30 @@ def write_spliced(
     """Write one shard and the hashes of its graphs, unless they are there; return its facts."""
     name = hashes_path(plan.shard)
     sizes = source.train.num_nodes
-    made: dict[str, Any] = {}
+    told = source.chemist is not None and plan.start == 0
+    hashes: list[Hashes] = []
+    refused: Counter[str] = Counter()
+    quality: list[dict[str, Any]] = []
+    smiles: list[str] = []
 
-    def make() -> GraphTable:
-        block = block_size(source.train, config)
-        table, hashes, refused, first = build_shard(splicer(), plan, env_id, block)
-        made.update(hashes=hashes, refused=dict(refused), first_refused=first)
-        return table
+    def make() -> Iterator[GraphTable]:
+        size = block_size(source.train, config)
+        for table, block in spliced_blocks(splicer(), plan, env_id, size):
+            found = block_quality(table, (int(sizes.min()), int(sizes.max())), info.task)
+            quality.append({**found, "first_refused": block.first_refused})
+            hashes.append(block.hashes)
+            refused.update(block.refused)
+            if told and len(smiles) < SAMPLE:
+                first = table.lists("graph", "smiles").slice(0, SAMPLE - len(smiles))
+                smiles.extend(texts_of(first))
+            yield table
 
-    def more(table: GraphTable) -> dict[str, Any]:
-        def save(path: Path) -> None:
-            save_file({"wl": made["hashes"]}, path)
-
-        draft.write(name, save)
-        found = shard_quality(table, (int(sizes.min()), int(sizes.max())), info.task)
-        if source.chemist is not None and plan.start == 0:
-            found["molecules"] = given.molecule_report(source.corpus, table)
-        return {
-            "splice": {
-                **found,
-                "refused": made["refused"],
-                "first_refused": made["first_refused"],
-            }
-        }
+    def more() -> dict[str, Any]:
+        write_hashes(draft, name, hashes)
+        found = added(quality)
+        if told:
+            found["molecules"] = given.molecule_report(source.corpus, smiles)
+        return {"splice": {**found, "refused": dict(refused)}}
 
     if draft.finished(name) is None:
         for form in config.formats:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from gsx.columns import Column, CorpusInfo
-from gsx.ragged import Array, Ints, Ragged, pointers
+from gsx.ragged import Array, Ints, Ragged
 from gsx.stages.bridges.model import BridgeModel
 from gsx.table import GraphTable, Values
 
@@ -58,15 +56,9 @@ def missing(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
 
 def same_text(text: str, rows: int) -> Ragged:
     """Return one text for every row."""
-    return repeated_text([text], [rows])
-
-
-def repeated_text(texts: Sequence[str], rows: Sequence[int]) -> Ragged:
-    """Return every text for so many rows."""
-    encoded = [text.encode() for text in texts]
-    data = b"".join(text * count for text, count in zip(encoded, rows, strict=True))
-    length = np.repeat([len(text) for text in encoded], rows)
-    return Ragged(pointers(length), np.frombuffer(data, dtype=np.uint8))
+    data = text.encode()
+    ptr = np.arange(rows + 1, dtype=np.int64) * len(data)
+    return Ragged(ptr, np.frombuffer(data * rows, dtype=np.uint8))
 
 
 def spread(values: Array, old: Ints, rows: int) -> Array:

@@ -127,12 +127,11 @@ def read(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Source:
     )
 
 
-def molecule_report(corpus: Corpus, table: GraphTable) -> dict[str, Any]:
-    """Compare the first new molecules with the source."""
+def molecule_report(corpus: Corpus, smiles: list[str]) -> dict[str, Any]:
+    """Compare some new molecules with the source."""
     names = ["smiles", *({"scaffold"} & {column.name for column in corpus.info.columns})]
     train = corpus.table(split="train", columns=names)
     known = set(texts_of(train.lists("graph", "scaffold"))) if "scaffold" in names else set()
-    smiles = texts_of(table.lists("graph", "smiles").slice(0, SAMPLE))
     source = texts_of(train.lists("graph", "smiles").slice(0, SAMPLE))
     return molecule_quality(smiles, source, known)
 

@@ -18,8 +18,8 @@ SUMS = (
 """Facts about shards that add up."""
 
 
-def shard_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
-    """Return sums over the graphs of one shard, which add up over shards."""
+def block_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
+    """Return sums over some graphs, which add up over blocks and shards."""
     nodes = table.num_nodes
     bridges = np.diff(table.lists("graph", "provenance.bridges").ptr) // 2
     slots = np.diff(table.lists("graph", "provenance.parents").ptr)
@@ -39,6 +39,15 @@ def shard_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) ->
     }
 
 
+def added(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what is said of blocks, or of shards."""
+    return {
+        **{name: sum(part[name] for part in parts) for name in SUMS},
+        "min_nodes": min(part["min_nodes"] for part in parts),
+        "max_nodes": max(part["max_nodes"] for part in parts),
+    }
+
+
 def label_entropy(y: Array, task: str) -> Array:
     """Return the entropy of every label in nats, summed over tasks; 0 for values."""
     if task == "regression":
@@ -53,8 +62,8 @@ def label_entropy(y: Array, task: str) -> Array:
 def option_quality(
     parts: Sequence[Mapping[str, Any]], repeats: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Sum up the shards of one option; ``repeats`` says what they repeat."""
-    total = {name: sum(part[name] for part in parts) for name in SUMS}
+    """Say what the shards of one option are like; ``repeats`` says what they repeat."""
+    total = added(parts)
     graphs = total["graphs"]
     refused: dict[str, int] = {}
     for part in parts:
@@ -62,9 +71,9 @@ def option_quality(
             refused[reason] = refused.get(reason, 0) + count
     return {
         "graphs": graphs,
-        "min_nodes": min(part["min_nodes"] for part in parts),
+        "min_nodes": total["min_nodes"],
         "mean_nodes": round(total["nodes"] / graphs, 3),
-        "max_nodes": max(part["max_nodes"] for part in parts),
+        "max_nodes": total["max_nodes"],
         "smaller_than_training": round(total["below"] / graphs, 6),
         "larger_than_training": round(total["above"] / graphs, 6),
         "disconnected": total["disconnected"],
