@@ -253,9 +253,13 @@ def cut(parts: Iterable[GraphTable], size: int) -> Iterator[GraphTable]:
         if count < size:
             continue
         whole, first = concat(held), False
+        held.clear()  # while the whole is used, its parts need not be there
         full = count - count % size
         yield from (whole.slice(start, start + size) for start in range(0, full, size))
-        held, count = ([whole.slice(full, count)], count - full) if full < count else ([], 0)
+        if full < count:
+            held.append(whole.take(np.arange(full, count)))
+        count -= full
+        del whole
     if count or first:
         yield concat(held)
 
