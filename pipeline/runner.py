@@ -11,7 +11,7 @@ import msgspec
 
 from gsx.errors import StageError
 from gsx.pipeline.plan import Step, identity_of
-from gsx.pipeline.shards import Hire, Job, fill
+from gsx.pipeline.shards import Hire, Job, fill, keep_memory
 from gsx.pipeline.team import follow, joined, lead, team_size
 from gsx.stages.shards import Workshop
 from gsx.stages.stage import Progress, silent
@@ -140,6 +140,7 @@ def _make_shards(
 ) -> Outcome:
     """Make an artifact shard by shard, in this process or by a crew."""
     if hire is None or job is None:
+        keep_memory()
         return fill(open_shop(), draft, None, progress, log)
     # Reading the inputs here takes as long as workers take to start.
     with ThreadPoolExecutor(max_workers=1) as pool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import time
 import traceback
@@ -156,6 +158,21 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 Hire = Callable[[Job, Draft, RunLog], AbstractContextManager[Crew]]
 """Opens a crew for a job."""
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+
+
+def keep_memory() -> None:
+    """Let the allocator keep what it frees, where it is glibc's.
+
+    Blocks take and free large arrays all the time, and the pages of each would be cleared anew;
+    Dask even tells workers to hand back every block at once (``MALLOC_TRIM_THRESHOLD_``).
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_TRIM_THRESHOLD, 1 << 28)
+        library.mallopt(_MMAP_THRESHOLD, 1 << 25)
 
 
 def make_one(shop: Workshop, plan: ShardPlan, number: int, draft: Draft) -> Result:

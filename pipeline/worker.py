@@ -8,8 +8,6 @@ of the job; credentials come from the worker's own environment.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
 import resource
 import signal
@@ -22,7 +20,7 @@ import msgspec
 
 from gsx.errors import StoreError, UsageError
 from gsx.pipeline.plan import Step, identity_of, source_digest
-from gsx.pipeline.shards import Failure, Job, Result, make_one
+from gsx.pipeline.shards import Failure, Job, Result, keep_memory, make_one
 from gsx.pipeline.stages import stage_named
 from gsx.stages.datasets.blocks import pack, unpack
 from gsx.stages.datasets.workers import reader
@@ -35,7 +33,6 @@ from gsx.storage.store import Artifact
 
 DECISIVE = ("gsx", "numpy", "pyarrow", "rdkit", "torch", "zarr")
 """Packages whose other versions may give other bytes."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _opened: dict[bytes, tuple[Job, Workshop, list[ShardPlan]]] = {}
 
 
@@ -108,18 +105,6 @@ def _make(data: bytes, number: int, scratch: Path) -> Result:
 def dask_setup(_: object) -> None:
     """Leave interrupts to whoever started this worker, as Dask loads this module first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def keep_memory() -> None:
-    """Let the allocator keep what it frees, where it is glibc's.
-
-    Dask tells workers to hand back every block at once (``MALLOC_TRIM_THRESHOLD_``). Splicing frees
-    and takes large arrays all the time, and the pages of each would be cleared anew.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.mallopt(_TRIM_THRESHOLD, 1 << 28)
-        library.mallopt(_MMAP_THRESHOLD, 1 << 25)
 
 
 def _open(data: bytes) -> tuple[Job, Workshop, list[ShardPlan]]:
