@@ -38,7 +38,7 @@ SHARD_BYTES = 2 << 30
 def shard_nodes(most: int, like: GraphTable) -> int:
     """Return how many nodes a shard may have: ``most``, or fewer where those of a table are wide.
 
-    A shard is in memory as a whole while it is made.
+    A row group is in memory as a whole while it is written, and large graphs fill a shard with one.
     """
     parts = [
         part
