@@ -23,11 +23,11 @@ from gsx.storage.facts import (
     merge_oddities,
     shard_facts,
 )
-from gsx.storage.parquet import ParquetShard, write_parquet
+from gsx.storage.parquet import ROW_GROUP, ParquetShard, write_parquet
 from gsx.storage.place import Place
 from gsx.storage.publish import Outcome
 from gsx.storage.zarr3 import ZarrShard, write_zarr
-from gsx.table import GraphTable
+from gsx.table import GraphTable, cut
 
 Format = Literal["parquet", "zarr"]
 INFO = "corpus.json"
@@ -78,14 +78,14 @@ def write_shard(
 ) -> dict[str, Any]:
     """Write one shard in every format unless it is there, and return the facts about it.
 
-    Its graphs come as tables, one after the other, and only those in hand are in memory; a further
-    format is written from the first. Once all of them came, ``more`` tells what else to remember.
+    Its graphs come as tables, one after the other, and those of a row group are in memory; a
+    further format is written from the first. Once all came, ``more`` tells what else to remember.
     """
     rows = shard.stop - shard.start
 
     def new(path: Path) -> dict[str, Any]:
         found: list[dict[str, Any]] = []
-        _write(formats[0], path, _checked(make(), info, found), info)
+        _write(formats[0], path, _checked(cut(make(), ROW_GROUP), info, found), info)
         return {**merge_facts(found), **more()}
 
     def again(path: Path, form: Format) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.errors import TableError
+from gsx.storage import corpus_writer
 from gsx.storage.corpus_writer import Shard, open_shard, write_shard
 from gsx.storage.draft import Draft
 from gsx.storage.facts import merge_facts, shard_facts
@@ -58,15 +59,19 @@ def test_a_second_format_is_written_from_the_first(draft, formats):
     assert asked == [0]
 
 
-def test_an_id_that_comes_twice_in_different_parts_is_refused(draft):
+def test_an_id_that_comes_twice_is_refused_in_one_row_group_and_in_two(draft, monkeypatch):
     table, info = planted_graphs(40, 0)
+    with pytest.raises(TableError, match="graph_id 0 stands for more than one graph"):
+        write_shard(draft, SHARD, info, lambda: [table, table], ("parquet",))
+    monkeypatch.setattr(corpus_writer, "ROW_GROUP", 40)
     with pytest.raises(TableError, match="graph_id 0 comes after 39: ids must rise"):
         write_shard(draft, SHARD, info, lambda: [table, table], ("parquet",))
     assert draft.finished(SHARD.path("parquet")) is None
 
 
-def test_a_part_that_may_not_be_stored_leaves_nothing(draft):
+def test_a_part_that_may_not_be_stored_leaves_nothing(draft, monkeypatch):
     table, info = planted_graphs(40, 0)
+    monkeypatch.setattr(corpus_writer, "ROW_GROUP", 20)
     bad = table.dense("node", "node_feat").copy()
     bad[100] = np.nan
     parts = [table.slice(0, 20), table.with_columns(node={"node_feat": bad}).slice(20, 40)]

@@ -25,13 +25,14 @@ from gsx.stages.splicing.growth import grow
 from gsx.stages.splicing.joints import JointRules
 from gsx.stages.splicing.molecules import SAMPLE
 from gsx.stages.splicing.plan import PlannedShard
-from gsx.stages.splicing.quality import added, block_quality
+from gsx.stages.splicing.quality import added, part_quality
 from gsx.stages.splicing.splicer import Block, Option, Splicer, SpliceRules
 from gsx.storage.carry import carry_corpus
 from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import write_shard
 from gsx.storage.draft import Draft
-from gsx.table import GraphTable
+from gsx.storage.parquet import ROW_GROUP
+from gsx.table import GraphTable, cut
 
 if TYPE_CHECKING:
     from gsx.stages.generate import GenerateConfig
@@ -177,27 +178,33 @@ def write_spliced(
     told = source.chemist is not None and plan.start == 0
     hashes: list[Hashes] = []
     refused: Counter[str] = Counter()
+    first_refused = 0
     quality: list[dict[str, Any]] = []
     smiles: list[str] = []
 
-    def make() -> Iterator[GraphTable]:
+    def blocks() -> Iterator[GraphTable]:
+        nonlocal first_refused
         size = block_size(source.train, config)
         for table, block in spliced_blocks(splicer(), plan, env_id, size):
-            found = block_quality(table, (int(sizes.min()), int(sizes.max())), info.task)
-            quality.append({**found, "first_refused": block.first_refused})
             hashes.append(block.hashes)
             refused.update(block.refused)
-            if told and len(smiles) < SAMPLE:
-                first = table.lists("graph", "smiles").slice(0, SAMPLE - len(smiles))
-                smiles.extend(texts_of(first))
+            first_refused += block.first_refused
             yield table
+
+    def make() -> Iterator[GraphTable]:
+        for part in cut(blocks(), ROW_GROUP):  # what is found of few graphs costs as much
+            quality.append(part_quality(part, (int(sizes.min()), int(sizes.max())), info.task))
+            if told and len(smiles) < SAMPLE:
+                first = part.lists("graph", "smiles").slice(0, SAMPLE - len(smiles))
+                smiles.extend(texts_of(first))
+            yield part
 
     def more() -> dict[str, Any]:
         write_hashes(draft, name, hashes)
         found = added(quality)
         if told:
             found["molecules"] = given.molecule_report(source.corpus, smiles)
-        return {"splice": {**found, "refused": dict(refused)}}
+        return {"splice": {**found, "refused": dict(refused), "first_refused": first_refused}}
 
     if draft.finished(name) is None:
         for form in config.formats:

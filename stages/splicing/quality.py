@@ -13,13 +13,12 @@ from gsx.table import GraphTable
 
 SUMS = (
     "graphs", "nodes", "below", "above", "disconnected", "bridges", "slots", "soft", "entropy",
-    "first_refused",
 )  # fmt: skip
 """Facts about shards that add up."""
 
 
-def block_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
-    """Return sums over some graphs, which add up over blocks and shards."""
+def part_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
+    """Return sums over some graphs, which add up over parts and shards."""
     nodes = table.num_nodes
     bridges = np.diff(table.lists("graph", "provenance.bridges").ptr) // 2
     slots = np.diff(table.lists("graph", "provenance.parents").ptr)
@@ -40,7 +39,7 @@ def block_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) ->
 
 
 def added(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add up what is said of blocks, or of shards."""
+    """Add up what is said of parts, or of shards."""
     return {
         **{name: sum(part[name] for part in parts) for name in SUMS},
         "min_nodes": min(part["min_nodes"] for part in parts),
@@ -83,7 +82,7 @@ def option_quality(
         "label_entropy": round(total["entropy"] / graphs, 6),
         **repeats,
         "refused": dict(sorted(refused.items())),
-        "accepted_at_first": round(1 - total["first_refused"] / graphs, 6),
+        "accepted_at_first": round(1 - sum(part["first_refused"] for part in parts) / graphs, 6),
         **({"molecules": parts[0]["molecules"]} if "molecules" in parts[0] else {}),
     }
 
