@@ -60,7 +60,7 @@ from gsx.storage.store import Store
 from gsx.table import GraphTable
 
 RESULT = Path(__file__).parent / "results" / "featx.json"
-GRAPHS, REFERENCE, REPEATS, TURNS = 50_000, 2_000, 7, 41
+GRAPHS, REFERENCE, REPEATS, TURNS = 50_000, 2_000, 15, 41
 SOURCES = {"once": 83_333, "in_turns": 10_000}
 """Graphs of corpora whose training graphs, three of five, are moved once and in turns."""
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
