@@ -15,6 +15,8 @@ from gsx.errors import ArtifactError, GsxError, StoreError
 from gsx.storage.disk import regular_files
 from gsx.storage.web import is_plain, open_url
 
+_WEB = ("http://", "https://")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -33,8 +35,10 @@ class Place:
         if "://" not in text:
             path = Path(text).expanduser()
             return cls(url=str(path), fs=fsspec.filesystem("file"), root=str(path.absolute()))
+        # What another client puts after a listing must be seen; of HTTP nothing is listed.
+        options = {} if text.startswith(_WEB) else {"use_listings_cache": False}
         try:
-            fs, root = url_to_fs(text)
+            fs, root = url_to_fs(text, **options)
         except (ImportError, ValueError) as error:
             raise StoreError(f"cannot open {text}: {error}") from error
         return cls(url=text.rstrip("/"), fs=fs, root=root.rstrip("/"))
@@ -67,7 +71,7 @@ class Place:
         """Open a file to be read once, from its start: plain HTTP servers know nothing else."""
         if is_plain(self.url, self.fs):
             return open_url(self.path(name))
-        plain = {"block_size": 0} if self.url.startswith(("http://", "https://")) else {}
+        plain = {"block_size": 0} if self.url.startswith(_WEB) else {}
         return cast("BinaryIO", self.fs.open(self.path(name), "rb", **plain))
 
     def read_bytes(self, name: str, *, limit: int) -> bytes:

@@ -16,6 +16,7 @@ from gsx.errors import ArtifactError, StageError, StoreError
 from gsx.storage import remote
 from gsx.storage.audit import audit
 from gsx.storage.manifest import MANIFEST
+from gsx.storage.place import Place
 from gsx.storage.publish import build, draft_folder
 from gsx.storage.store import Store
 from tests.artifacts import FILES, blob, gsx, identity, motif, parent_of, writes
@@ -173,6 +174,18 @@ def test_of_two_publishers_the_second_finds_what_the_first_made(store, tmp_path,
     assert others[0].reused is False
     assert mine.reused is True
     assert mine.artifact == others[0].artifact
+
+
+def test_a_file_that_another_client_put_after_a_listing_is_seen(s3):
+    import boto3
+
+    place = Place.at(s3)
+    client, (bucket, prefix) = boto3.client("s3"), s3.removeprefix("s3://").split("/", 1)
+    client.put_object(Bucket=bucket, Key=f"{prefix}/one", Body=b"1")
+    assert place.sizes() == {"one": 1}
+    client.put_object(Bucket=bucket, Key=f"{prefix}/two", Body=b"22")
+    assert place.exists("two")
+    assert place.read_bytes("two", limit=9) == b"22"
 
 
 def test_the_first_publish_of_a_key_wins_even_if_the_bytes_differ(store, tmp_path, monkeypatch):
