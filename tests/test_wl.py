@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gsx.stages.kernels import wl
 from gsx.stages.kernels.wl import are_among, wl_hashes
 from gsx.table import GraphTable
+from tests.strategies import tables
 from tests.test_cuts import table_of
 
 
@@ -60,6 +62,18 @@ def test_a_graph_without_nodes_has_a_hash():
     empty = GraphTable(np.array([0, 0]), np.array([0, 0]), edge={
         "edge_src": np.zeros(0, np.int32), "edge_dst": np.zeros(0, np.int32)})  # fmt: skip
     assert len(wl_hashes(empty)) == 1
+
+
+@given(tables(), st.integers(1, 9))
+def test_pieces_hold_every_graph_once(example, size):
+    """Graphs without nodes at the start of a table once had no hash at all."""
+    table, _ = example
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wl, "_AT_ONCE", size)
+        pieces = list(wl._pieces(table))
+        found = wl_hashes(table)
+    assert [row for start, stop in pieces for row in range(start, stop)] == list(range(len(table)))
+    assert found.tolist() == [int(wl_hashes(table.take([row]))[0]) for row in range(len(table))]
 
 
 def test_hashes_are_found_among_sorted_ones():

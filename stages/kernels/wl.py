@@ -40,8 +40,8 @@ def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
 def _pieces(table: GraphTable) -> Iterator[tuple[int, int]]:
     """Cut graphs into runs of about so many nodes and edges as are in hand at once."""
     before = table.node_ptr + table.edge_ptr
-    starts = np.searchsorted(before, np.arange(0, before[-1] + 1, _AT_ONCE), side="right") - 1
-    return pairwise([*np.unique(starts).tolist(), len(table)])
+    starts = np.searchsorted(before, np.arange(_AT_ONCE, before[-1], _AT_ONCE))
+    return pairwise([0, *np.unique(starts).tolist(), len(table)])
 
 
 def are_among(hashes: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
