@@ -89,8 +89,7 @@ def write_shard(
         return {**merge_facts(found), **more()}
 
     def again(path: Path, form: Format) -> dict[str, Any]:
-        stored = open_shard(Place.at(draft.content), shard, formats[0])
-        _write(form, path, stored.iter_groups(), info)
+        _write(form, path, finished_shard(draft, shard, formats[0]).iter_groups(), info)
         return facts
 
     facts = dict(draft.write(shard.path(formats[0]), new, rows=rows).facts)
@@ -99,9 +98,10 @@ def write_shard(
     return facts
 
 
-def open_shard(place: Place, shard: Shard, form: Format) -> ParquetShard | ZarrShard:
-    """Open a shard for reading."""
-    return (ParquetShard if form == "parquet" else ZarrShard)(place, shard.path(form))
+def finished_shard(draft: Draft, shard: Shard, form: Format) -> ParquetShard | ZarrShard:
+    """Open a shard of a draft for reading."""
+    kind = ParquetShard if form == "parquet" else ZarrShard
+    return kind(Place.at(draft.content), shard.path(form))
 
 
 def _write(form: Format, path: Path, parts: Iterable[GraphTable], info: CorpusInfo) -> None:

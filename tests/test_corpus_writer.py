@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from gsx.errors import TableError
 from gsx.storage import corpus_writer
-from gsx.storage.corpus_writer import Shard, open_shard, write_shard
+from gsx.storage.corpus_writer import Shard, finished_shard, write_shard
 from gsx.storage.draft import Draft
 from gsx.storage.facts import merge_facts, shard_facts
-from gsx.storage.place import Place
 from gsx.table import concat, cut
 from tests.planted import planted_graphs, planted_nodes
 from tests.strategies import tables
@@ -53,7 +52,7 @@ def test_a_second_format_is_written_from_the_first(draft, formats):
     facts = write_shard(draft, SHARD, info, make, formats, lambda: {"more": len(asked)})
     assert facts == {**shard_facts(table, info), "more": 1}
     for form in formats:
-        assert open_shard(Place.at(draft.content), SHARD, form).read().equals(table)
+        assert finished_shard(draft, SHARD, form).read().equals(table)
     draft.forget(SHARD.path(formats[1]))
     assert write_shard(draft, SHARD, info, make, formats) == facts
     assert asked == [0]

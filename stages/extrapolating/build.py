@@ -29,9 +29,8 @@ from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import Hashes
 from gsx.stages.shards import GRAPH_NODES, Facts, hashes_path, shard_nodes, write_hashes
 from gsx.storage.corpus import Corpus
-from gsx.storage.corpus_writer import open_shard, write_shard
+from gsx.storage.corpus_writer import finished_shard, write_shard
 from gsx.storage.draft import Draft
-from gsx.storage.place import Place
 from gsx.storage.store import Artifact
 from gsx.table import GraphTable, concat, cut
 
@@ -139,8 +138,7 @@ def _bases(
             rows = extrapolation.rows[start : min(start + size, plan.stop)]
             yield taken(extrapolation.train, rows)
         return
-    form = extrapolation.config.formats[0]
-    stored = open_shard(Place.at(draft.content), plan.parent, form)
+    stored = finished_shard(draft, plan.parent, extrapolation.config.formats[0])
     for part in cut(stored.iter_groups(), size):
         yield numbered(part.select([*part.node, *part.edge, *_KEPT]))
 
