@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import cast
 
 import numpy as np
+
+_AT_ONCE = 4
+"""Numbers that a step of the counter makes."""
 
 
 def rng(seed: int, *name: str | int) -> np.random.Generator:
@@ -23,3 +27,19 @@ def stream_key(seed: int, *name: str | int) -> int:
         for part in (seed, *name)
     )
     return int.from_bytes(hashlib.sha256(parts.encode()).digest()[:16], "little")
+
+
+def skip(stream: np.random.Generator, count: int) -> None:
+    """Leave out as many numbers as ``stream.random(count)`` takes, without making them.
+
+    >>> one, other = rng(0, "a"), rng(0, "a")
+    >>> skip(one, 9)
+    >>> other.random(10)[-1] == one.random()
+    True
+    """
+    counter = cast("np.random.Philox", stream.bit_generator)
+    rest = count - (_AT_ONCE - int(counter.state["buffer_pos"]))
+    if rest >= _AT_ONCE:
+        counter.advance(rest // _AT_ONCE)
+        count = rest % _AT_ONCE
+    stream.random(count)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gsx.seeds import rng, stream_key
+from gsx.seeds import rng, skip, stream_key
 
 NAMES = st.lists(st.text(max_size=4) | st.integers(-5, 20), max_size=4)
 
@@ -54,3 +54,14 @@ def test_streams_of_neighbouring_shards_are_not_alike():
 
 def test_a_number_of_numpy_names_the_same_stream():
     assert stream_key(0, "a", np.int64(3)) == stream_key(0, "a", 3)
+
+
+@given(st.integers(0, 9), st.integers(0, 40))
+def test_skipped_numbers_are_those_that_would_have_been_drawn(before, count):
+    one, other = rng(0, "skip"), rng(0, "skip")
+    one.random(before)
+    other.random(before)
+    one.random(count)
+    skip(other, count)
+    assert one.random(6).tolist() == other.random(6).tolist()
+    assert one.gamma(2.0, 0.5, 6).tolist() == other.gamma(2.0, 0.5, 6).tolist()
