@@ -14,7 +14,7 @@ help: ## List the targets
 
 setup: $(VENV)/.ready ## Create .venv with every pinned dependency; quick the second time
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml constraints.txt gsx/_loops.h gsx/_ragged.c $(wildcard stages/kernels/_*.c)
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) pip setuptools wheel
@@ -35,7 +35,7 @@ ifneq ($(filter corpora,$(MAKECMDGOALS)),)
 OPTIONS  := $(firstword $(shell printf '%s' '$(GENERATE)' | cksum))
 LINKS    := $(DATASETS:%=$(STORE)/.corpora/%-$(OPTIONS))
 MISSING  := $(shell for link in $(LINKS); do test -e $$link || { rm -f $$link; echo $$link; }; done)
-CODE     := $(shell find cli gsx pipeline stages storage -name '*.py')
+CODE     := $(shell find cli gsx pipeline stages storage -name '*.py' -o -name '*.[ch]')
 MAKEFLAGS += --check-symlink-times
 endif
 

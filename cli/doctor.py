@@ -33,7 +33,7 @@ def doctor(*, store: str | None, as_json: bool) -> None:
     groups = {
         f"store {place.url}": check_store(place),
         "devices": _devices(),
-        "versions": _versions(),
+        "versions": [*_versions(), _loops()],
         "threads": _threads(),
     }
     sound = all(check.state != "bad" for checks in groups.values() for check in checks)
@@ -77,6 +77,17 @@ def _versions() -> list[Check]:
             for name in PACKAGES
         ),
     ]
+
+
+def _loops() -> Check:
+    from gsx.loops import MODULES, compiled
+    from gsx.storage.doctor import Check
+
+    missing = sum(compiled(name) is None for name in MODULES)
+    if missing:
+        found = "not compiled, NumPy does the same slower: install a C compiler, then gsx again"
+        return Check("loops", "warn", found)
+    return Check("loops", "ok", "compiled")
 
 
 def _threads() -> list[Check]:

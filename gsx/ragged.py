@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gsx.loops import compiled
+
+loops = compiled("gsx._ragged")
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -56,13 +61,43 @@ class Ragged:
 
     def take(self, rows: Ints) -> Ragged:
         """Return the given rows in the given order."""
-        starts = self.ptr[rows]
-        counts = self.ptr[rows + 1] - starts
-        return Ragged(pointers(counts), self.values[ranges(starts, counts)])
+        runs = Runs(self.ptr[rows], self.ptr[rows + 1] - self.ptr[rows])
+        return Ragged(pointers(runs.counts), runs.of(self.values))
 
     def equals(self, other: Ragged) -> bool:
         """Say whether both hold the same lists; NaN equals NaN."""
         return np.array_equal(self.ptr, other.ptr) and same_array(self.values, other.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Rows that follow each other: run ``i`` is ``starts[i]:starts[i] + counts[i]``."""
+
+    starts: Ints
+    counts: Ints
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The rows of all runs, one after the other."""
+        return ranges(self.starts, self.counts)
+
+    def of(self, values: Array) -> Array:
+        """Return the rows of an array.
+
+        >>> Runs(np.array([3, 0]), np.array([2, 1])).of(np.array([3, 1, 4, 1, 5])).tolist()
+        [1, 5, 3]
+        """
+        if loops is None or not values.size or not values.flags.c_contiguous:
+            return values.take(self.rows, axis=0)
+        found = np.empty((int(self.counts.sum()), *values.shape[1:]), dtype=values.dtype)
+        loops.gather(values, values.nbytes // len(values), self.starts, self.counts, found)
+        return found
+
+    def of_lists(self, lists: Ragged) -> Ragged:
+        """Return the rows of lists: those of a run follow each other in the values, too."""
+        first = lists.ptr[self.starts]
+        inner = Runs(first, lists.ptr[self.starts + self.counts] - first)
+        return Ragged(pointers(self.of(np.diff(lists.ptr))), inner.of(lists.values))
 
 
 def concat_ragged(parts: Sequence[Ragged]) -> Ragged:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gsx.columns import Axis
 from gsx.errors import TableError
-from gsx.ragged import Array, Ints, Ragged, concat_ragged, pointers, ranges, rows_of, same_array
+from gsx.ragged import Array, Ints, Ragged, Runs, concat_ragged, pointers, rows_of, same_array
 
 Values = Array | Ragged
 """The values of a column: one row per graph, node or edge, or one list per row."""
@@ -108,15 +108,16 @@ class GraphTable:
     def take(self, graphs: Ints) -> GraphTable:
         """Return the given graphs in the given order; a graph may be taken many times."""
         graphs = np.asarray(graphs, dtype=np.int64)
-        node_start, edge_start = self.node_ptr[graphs], self.edge_ptr[graphs]
-        node_count = self.node_ptr[graphs + 1] - node_start
-        edge_count = self.edge_ptr[graphs + 1] - edge_start
+        nodes, edges = (
+            Runs(ptr[graphs], ptr[graphs + 1] - ptr[graphs])
+            for ptr in (self.node_ptr, self.edge_ptr)
+        )
         return GraphTable(
-            node_ptr=pointers(node_count),
-            edge_ptr=pointers(edge_count),
+            node_ptr=pointers(nodes.counts),
+            edge_ptr=pointers(edges.counts),
             graph=_take(self.graph, graphs),
-            node=_take(self.node, ranges(node_start, node_count)),
-            edge=_take(self.edge, ranges(edge_start, edge_count)),
+            node=_take_runs(self.node, nodes),
+            edge=_take_runs(self.edge, edges),
         )
 
     def filter(self, keep: Array) -> GraphTable:
@@ -281,6 +282,13 @@ def _slice(columns: Mapping[str, Values], start: int, stop: int) -> dict[str, Va
 def _take(columns: Mapping[str, Values], rows: Ints) -> dict[str, Values]:
     return {
         name: values.take(rows) if isinstance(values, Ragged) else values.take(rows, axis=0)
+        for name, values in columns.items()
+    }
+
+
+def _take_runs(columns: Mapping[str, Values], runs: Runs) -> dict[str, Values]:
+    return {
+        name: runs.of_lists(values) if isinstance(values, Ragged) else runs.of(values)
         for name, values in columns.items()
     }
 

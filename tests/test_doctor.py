@@ -30,6 +30,7 @@ def test_a_local_store_is_sound_and_left_as_it_was(tmp_path):
     }  # fmt: skip
     assert list(tmp_path.iterdir()) == []
     assert states(said, "versions")["numpy"] == "ok"
+    assert "loops" in states(said, "versions")
     assert {"cpu", "cuda"} == set(states(said, "devices"))
     assert "OMP_NUM_THREADS" in states(said, "threads")
 

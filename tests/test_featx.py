@@ -19,7 +19,7 @@ from gsx.stages.kernels.featx import (
     shares_within,
     variance_scores,
 )
-from gsx.stages.kernels.moving import extrapolate, wrap
+from gsx.stages.kernels.moving import extrapolate, extrapolate_runs, wrap
 
 
 @st.composite
@@ -242,7 +242,7 @@ def test_rows_that_share_a_partner_move_as_if_each_had_its_own(features, seed):
     partner, strength = features[random.integers(len(features), size=4)], random.gamma(2, 2, 4)
     mask, domains = random.random(features.shape[1]) < 0.7, infer_domains(features)
     ptr = np.concatenate([[0], np.cumsum(counts)])
-    shared = extrapolate(features, partner, strength, mask, domains, ptr)
+    shared, _ = extrapolate_runs(features, partner, np.arange(4), strength, mask, domains, ptr)
     alone = extrapolate(
         features, partner.repeat(counts, axis=0), strength.repeat(counts), mask, domains
     )

@@ -10,10 +10,11 @@ import numpy as np
 from gsx.columns import ORIGINS, SPLITS, CorpusInfo
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, concat_ragged, ranges
-from gsx.seeds import rng
+from gsx.seeds import rng, skip
 from gsx.stages.beside import OWN_DRAWS, hopeless
 from gsx.stages.extrapolating.rules import ORIGIN, MovingRules
 from gsx.stages.kernels.featx import Partners
+from gsx.stages.kernels.moving import unchanged
 from gsx.stages.kernels.ranking import equal_rank, node_keys
 from gsx.stages.kernels.wl import Hashes, are_among, wl_hashes
 from gsx.stages.splicing.columns import fill, same_text
@@ -123,19 +124,17 @@ class Mover:
         """Draw λ and a partner of every graph, and move its features."""
         label = _classes(base, self.info.task, stream)
         env = base.dense("graph", "env_id").astype(np.int64)
-        own = base.dense("node", "node_feat")
-        features = np.empty_like(own)
-        strength, chosen = self._move(base, own, label, env, stream, features)
-        for _ in range(1, self.rules.rounds):
+        own = features = base.dense("node", "node_feat")
+        for _ in range(self.rules.rounds):
+            features, same, strength, chosen = self._move(base, features, label, env, stream)
             # What was moved is in an environment of its own: any partner of its label will do.
-            apart = np.full(len(base), len(self.info.environments), dtype=np.int64)
-            strength, chosen = self._move(base, features, label, apart, stream, features)
+            env = np.full(len(base), len(self.info.environments), dtype=np.int64)
         return Drawn(
             origin=np.arange(len(base)),
             features=Ragged(base.node_ptr, features),
             strength=strength,
             partner=self.graph_id.take(chosen),
-            same=_same_graphs(base.node_ptr, own, features),
+            same=same if self.rules.rounds == 1 else unchanged(own, features, base.node_ptr),
         )
 
     def _move(
@@ -145,9 +144,8 @@ class Mover:
         label: Ints,
         env: Ints,
         stream: np.random.Generator,
-        room: Array,
-    ) -> tuple[Array, Ints]:
-        """Put features of all nodes into ``room``; return λ and the partner's row of each graph."""
+    ) -> tuple[Array, Array, Array, Ints]:
+        """Return features of all nodes, and of each graph if all stay, λ, and the partner's row."""
         chosen = self.partners.draw(label, env, stream)
         if chosen.min() < 0:
             graph = int(np.argmin(chosen))
@@ -160,15 +158,15 @@ class Mover:
         turn = stream.random(len(chosen))  # drawn in any case: λ is the same either way
         strength = self.rules.strengths(len(chosen), stream).astype(np.float32)
         if self.order is None:
-            node, far, ptr = first + (turn * size).astype(np.int64), strength, base.node_ptr
-        else:
-            keys = node_keys(own, self.rules.chosen, self.rules.domains)
-            place = equal_rank(keys, base.node_ptr, size)
-            node = self.order[np.repeat(first, base.num_nodes) + place]
-            far, ptr = np.repeat(strength, base.num_nodes), None
-        partner = self.features.take(node, axis=0)
-        self.rules.move(own, partner, far.astype(np.float64), ptr, room)
-        return strength, chosen
+            node, far = first + (turn * size).astype(np.int64), strength.astype(np.float64)
+            features, same = self.rules.move_runs(own, self.features, node, far, base.node_ptr)
+            return features, same, strength, chosen
+        keys = node_keys(own, self.rules.chosen, self.rules.domains)
+        place = equal_rank(keys, base.node_ptr, size)
+        partner = self.features[self.order[np.repeat(first, base.num_nodes) + place]]
+        far = np.repeat(strength.astype(np.float64), base.num_nodes)
+        features = np.asarray(self.rules.move(own, partner, far))
+        return features, unchanged(own, features, base.node_ptr), strength, chosen
 
     def table(self, base: GraphTable, block: MovedBlock) -> GraphTable:
         """Return every column of moved graphs but ``graph_id`` and ``env_id``.
@@ -206,7 +204,7 @@ def _classes(base: GraphTable, task: str, stream: np.random.Generator) -> Ints:
     label = base.dense("graph", "label")
     if label.min() < 0:
         return drawn_labels(base.dense("graph", "y"), task, stream)
-    stream.random(len(label))  # as many as uncertain labels take
+    skip(stream, len(label))  # as many as uncertain labels take
     return label.astype(np.int64)
 
 
@@ -226,13 +224,6 @@ def drawn_labels(y: Array, task: str, stream: np.random.Generator) -> Ints:
 
 def _hashes(base: GraphTable, drawn: Drawn) -> Hashes:
     return wl_hashes(base.with_columns(node={"node_feat": drawn.features.values}))
-
-
-def _same_graphs(node_ptr: Ints, own: Array, features: Array) -> Array:
-    """Say of every graph, each of which has nodes, whether its features are as they were."""
-    differ = (features != own).ravel()
-    found: Array = ~np.logical_or.reduceat(differ, node_ptr[:-1] * features.shape[1])
-    return found
 
 
 def counted(block: MovedBlock) -> Counter[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
@@ -15,7 +16,7 @@ from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array, Ints
 from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.featx import Domains, Floats
-from gsx.stages.kernels.moving import extrapolate
+from gsx.stages.kernels.moving import extrapolate, extrapolate_runs
 from gsx.stages.kernels.rows import Features
 from gsx.storage.store import Artifact
 
@@ -54,17 +55,16 @@ class MovingRules:
             return -stream.random(count)
         return stream.gamma(self.shape, self.scale, count)
 
-    def move(
-        self,
-        own: Features,
-        partner: Features,
-        strength: Floats,
-        ptr: Ints | None = None,
-        out: Array | None = None,
-    ) -> Features:
-        """Return rows ``own`` with chosen features moved; runs of them may share a partner."""
-        return extrapolate(
-            own, partner, strength, self.chosen, self.domains, ptr, out, mirror=self.mirror
+    def move(self, own: Features, partner: Features, strength: Floats) -> Features:
+        """Return rows ``own`` with chosen features moved, each away from its partner."""
+        return extrapolate(own, partner, strength, self.chosen, self.domains, mirror=self.mirror)
+
+    def move_runs(
+        self, own: Array, partners: Array, partner: Ints, strength: Floats, ptr: Ints
+    ) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Return dense rows moved, runs of them from one row of partners each, and which stay."""
+        return extrapolate_runs(
+            own, partners, partner, strength, self.chosen, self.domains, ptr, mirror=self.mirror
         )
 
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, rows_of
+from gsx.loops import compiled
+from gsx.ragged import Array, Ints
 from gsx.stages.kernels.featx import Domains, Floats
 from gsx.stages.kernels.rows import Features
+
+loops = compiled("gsx.stages.kernels._moving")
 
 _AT_ONCE = 1 << 15
 """Numbers in hand at once, few enough to stay in the cache of a processor."""
@@ -29,76 +34,126 @@ def extrapolate(
     strength: Array,
     mask: Array,
     domains: Domains,
-    ptr: Ints | None = None,
-    out: Array | None = None,
     *,
     mirror: bool = False,
 ) -> Features:
     """Return rows ``own`` ``[n, F]`` moved away from ``partner`` in the features of ``mask``.
 
-    ``strength`` is λ of every partner; between -1 and 0 it moves towards it instead. Rows
-    ``ptr[i]:ptr[i + 1]`` have partner ``i``; without pointers every row has one of its own. Dense
-    rows are put into ``out`` where it is given, which may be ``own``. At the ends of a domain
-    values go around it, or back with ``mirror``.
+    ``strength`` is λ of every row; between -1 and 0 it moves towards its partner instead. At the
+    ends of a domain values go around it, or back with ``mirror``.
     """
-    ptr = np.arange(partner.shape[0] + 1) if ptr is None else ptr
-    _check(own, partner, strength, mask, domains, ptr)
-    strength = strength.astype(np.float64, copy=False)
-    if isinstance(own, csr_matrix):
-        of = rows_of(ptr)
-        theirs = csr_matrix(partner)[of]
-        return _extrapolate_sparse(own, theirs, strength[of], mask, domains, mirror=mirror)
-    found = np.empty_like(own) if out is None else out
-    theirs = np.asarray(partner)
-    _extrapolate_dense(own, theirs, strength, mask, domains, ptr, found, mirror=mirror)
-    return found
+    every = np.arange(partner.shape[0] + 1)
+    if not isinstance(own, csr_matrix):
+        theirs = np.asarray(partner)
+        runs = (theirs, every[:-1], strength, mask, domains, every)
+        return extrapolate_runs(own, *runs, mirror=mirror)[0]
+    _check(own, partner, len(every) - 1, strength, mask, domains, every)
+    far = strength.astype(np.float64)
+    return _extrapolate_sparse(own, csr_matrix(partner), far, mask, domains, mirror=mirror)
 
 
-def _extrapolate_dense(
+def extrapolate_runs(
     own: Array,
-    partner: Array,
-    strength: Floats,
+    partners: Array,
+    partner: Ints,
+    strength: Array,
     mask: Array,
     domains: Domains,
     ptr: Ints,
-    found: Array,
     *,
-    mirror: bool,
+    mirror: bool = False,
+) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return dense rows moved likewise, and of every run whether none of its numbers has changed.
+
+    Rows ``ptr[i]:ptr[i + 1]`` are moved away from row ``partner[i]`` of ``partners``, all by the
+    same ``strength[i]``.
+    """
+    _check(own, partners, len(partner), strength, mask, domains, ptr)
+    strength = strength.astype(np.float64, copy=False)
+    found = np.empty_like(own) if mask.all() else own.copy()
+    same = np.ones(len(strength), dtype=np.bool_)
+    fast = None
+    if all(rows.flags.c_contiguous and rows.dtype == np.float32 for rows in (own, partners, found)):
+        fast = loops
+    for columns, kind in _by_kind(mask, domains, mirror=mirror):
+        ends = [values[columns] for values in (domains.low, domains.high, domains.step)]
+        if fast is None:
+            theirs = partners[partner]
+            _move_by_numpy(own, theirs, strength, columns, kind, ends, ptr, found)
+        elif len(columns) == own.shape[1]:
+            fast.move(kind, own, partners, partner, strength, ptr, *ends, found, same)
+        else:
+            theirs = partners.take(partner, axis=0).take(columns, axis=1)
+            _move(fast, own, theirs, strength, columns, kind, ends, ptr, found, same)
+    return found, unchanged(own, found, ptr) if fast is None else same
+
+
+def unchanged(own: Array, moved: Array, ptr: Ints) -> npt.NDArray[np.bool_]:
+    """Say of every run of rows ``ptr[i]:ptr[i + 1]`` whether none of its numbers has changed."""
+    differ = np.zeros(len(moved) + 1, dtype=np.int64)
+    np.cumsum((moved != own).any(axis=1), out=differ[1:])
+    return np.asarray(differ[ptr[1:]] == differ[ptr[:-1]])
+
+
+def _move(
+    loops: ModuleType,
+    own: Array,
+    partner: Array,
+    strength: Floats,
+    columns: Ints,
+    kind: int,
+    ends: list[Floats],
+    ptr: Ints,
+    found: Array,
+    same: npt.NDArray[np.bool_],
 ) -> None:
-    if not mask.all() and found is not own:
-        found[...] = own
-    counts_of = np.diff(ptr)
-    for columns, returned in _by_kind(mask, domains, mirror=mirror):
-        ends = [values[columns, None] for values in (domains.low, domains.high, domains.step)]
-        # Feature by feature: NumPy is slow where the last axis, that of a few features, is short.
-        theirs = partner.T[columns].astype(np.float64, order="C")
-        every = len(columns) == own.shape[1]
-        for first, last in _pieces(ptr, max(_AT_ONCE // len(columns), _LEAST_ROWS)):
-            rows, counts = slice(ptr[first], ptr[last]), counts_of[first:last]
-            part = own[rows].T if every else own[rows].T[columns]
-            values = part.astype(np.float64, order="C")
-            moved = np.repeat(theirs[:, first:last], counts, axis=1)
-            np.subtract(values, moved, out=moved)
-            moved *= np.repeat(strength[first:last], counts)
-            moved += values
-            found[rows].T[columns] = returned(moved, *ends)
+    """Move some features, all of one kind, of all rows; those of partners are at hand."""
+    for first, last in _pieces(ptr, max(_AT_ONCE // len(columns), _LEAST_ROWS)):
+        rows, some = slice(ptr[first], ptr[last]), slice(first, last)
+        part = own[rows].take(columns, axis=1)
+        moved, each = np.empty_like(part), np.arange(last - first)
+        within = ptr[first : last + 1] - ptr[first]
+        loops.move(
+            kind, part, partner[some], each, strength[some], within, *ends, moved, same[some]
+        )
+        found[rows, columns] = moved
 
 
-def _by_kind(
-    mask: Array, domains: Domains, *, mirror: bool
-) -> Iterator[tuple[Ints, Callable[..., Floats]]]:
-    """Yield the chosen features whose domains are of one kind, and what brings them back."""
+def _move_by_numpy(
+    own: Array,
+    partner: Array,
+    strength: Floats,
+    columns: Ints,
+    kind: int,
+    ends: list[Floats],
+    ptr: Ints,
+    found: Array,
+) -> None:
+    """Do the same feature by feature: NumPy is slow where the last axis is short."""
+    returned, counts_of = _RETURNS[kind], np.diff(ptr)
+    low, high, step = (values[:, None] for values in ends)
+    theirs = partner.T[columns].astype(np.float64, order="C")
+    every = len(columns) == own.shape[1]
+    for first, last in _pieces(ptr, max(_AT_ONCE // len(columns), _LEAST_ROWS)):
+        rows, counts = slice(ptr[first], ptr[last]), counts_of[first:last]
+        part = own[rows].T if every else own[rows].T[columns]
+        values = part.astype(np.float64, order="C")
+        moved = np.repeat(theirs[:, first:last], counts, axis=1)
+        np.subtract(values, moved, out=moved)
+        moved *= np.repeat(strength[first:last], counts)
+        moved += values
+        found[rows].T[columns] = returned(moved, low, high, step)
+
+
+def _by_kind(mask: Array, domains: Domains, *, mirror: bool) -> Iterator[tuple[Ints, int]]:
+    """Yield the chosen features whose domains are of one kind, and its place in ``_RETURNS``."""
     grid = domains.step > 0
     unit = ~grid & (domains.low == 0) & (domains.high == 1)
-    kinds: list[tuple[Array, Callable[..., Floats]]] = (
-        [(~grid, _mirrored), (grid, _mirrored_on_grid)]
-        if mirror
-        else [(unit, _in_unit), (~grid & ~unit, _in_interval), (grid, _on_grid)]
-    )
-    for kind, returned in kinds:
-        columns = np.flatnonzero(mask & kind)
+    kinds = [unit, ~grid & ~unit, grid]
+    for kind, has in enumerate([~grid, grid], start=len(kinds)) if mirror else enumerate(kinds):
+        columns = np.flatnonzero(mask & has)
         if len(columns):
-            yield columns, returned
+            yield columns, kind
 
 
 def _pieces(ptr: Ints, size: int) -> Iterator[tuple[int, int]]:
@@ -215,15 +270,31 @@ def _turned(values: Floats, length: Floats) -> Floats:
     return values
 
 
+_RETURNS: tuple[Callable[..., Floats], ...] = (
+    _in_unit,
+    _in_interval,
+    _on_grid,
+    _mirrored,
+    _mirrored_on_grid,
+)
+"""What brings values back, by kind of domain; the compiled loops count them alike."""
+
+
 def _check(
-    own: Features, partner: Features, strength: Array, mask: Array, domains: Domains, ptr: Ints
+    own: Features,
+    partners: Features,
+    count: int,
+    strength: Array,
+    mask: Array,
+    domains: Domains,
+    ptr: Ints,
 ) -> None:
-    if (int(ptr[-1]), partner.shape[1]) != own.shape or not (
-        len(strength) == partner.shape[0] == len(ptr) - 1
+    if (int(ptr[-1]), partners.shape[1]) != own.shape or not (
+        len(strength) == count == len(ptr) - 1
     ):
         raise StageError(
-            f"{own.shape[0]} rows of {own.shape[1]} features cannot meet {partner.shape[0]} of "
-            f"{partner.shape[1]} with {len(strength)} strengths."
+            f"{own.shape[0]} rows of {own.shape[1]} features cannot meet {count} of "
+            f"{partners.shape[1]} with {len(strength)} strengths."
         )
     if len(mask) != own.shape[1] or len(domains.low) != own.shape[1]:
         raise StageError(

@@ -8,9 +8,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from gsx.loops import compiled
 from gsx.ragged import Array, pointers
 from gsx.stages.kernels.edges import global_edges
 from gsx.table import GraphTable
+
+loops = compiled("gsx.stages.kernels._wl")
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -31,9 +34,23 @@ def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
     plain = table.select(["node_feat", "edge_attr"])
     for start, stop in _pieces(table):
         part = plain.slice(start, stop)
-        color = node_colors(part, rounds)[-1]
-        sums = _sums(_mix(color), part.node_ptr)
-        found[start:stop] = _mix(sums + part.num_nodes.astype(np.uint64))
+        found[start:stop] = _hashes(part, rounds)
+    return found
+
+
+def _hashes(table: GraphTable, rounds: int) -> Hashes:
+    if loops is None:
+        color = node_colors(table, rounds)[-1]
+        sums = _sums(_mix(color), table.node_ptr)
+        return _mix(sums + table.num_nodes.astype(np.uint64))
+    color, attr = _first_colors(table)
+    src, dst = (
+        np.ascontiguousarray(table.dense("edge", name), dtype=np.int32)
+        for name in ("edge_src", "edge_dst")
+    )
+    attr = np.zeros(0, dtype=np.uint64) if attr is None else attr
+    found = np.empty(len(table), dtype=np.uint64)
+    loops.graph_hashes(color, attr, src, dst, table.node_ptr, table.edge_ptr, rounds, found)
     return found
 
 
@@ -54,10 +71,7 @@ def are_among(hashes: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
 
 def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
     """Return a hash of every node's surroundings, before the first round and after each."""
-    color = _row_hashes(table.node.get("node_feat"), table.total_nodes)
-    attr = None
-    if isinstance(table.edge.get("edge_attr"), np.ndarray):
-        attr = _row_hashes(table.edge["edge_attr"], table.total_edges) * _EDGE
+    color, attr = _first_colors(table)
     src, dst = global_edges(table)
     if len(src) and (src[1:] < src[:-1]).any():
         order = np.argsort(src, kind="stable")
@@ -72,10 +86,22 @@ def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
     return colors
 
 
+def _first_colors(table: GraphTable) -> tuple[Hashes, Hashes | None]:
+    """Return a hash of every node's features and of every edge's, None where edges are alike."""
+    color = _row_hashes(table.node.get("node_feat"), table.total_nodes)
+    attr = table.edge.get("edge_attr")
+    if not isinstance(attr, np.ndarray):
+        return color, None
+    return color, _row_hashes(attr, table.total_edges) * _EDGE
+
+
 def _row_hashes(values: object, rows: int) -> Hashes:
     """Return a hash of every row of numbers; equal rows have equal hashes."""
     found = np.full(rows, 1, dtype=np.uint64)
     if not isinstance(values, np.ndarray):
+        return found
+    if loops is not None:
+        loops.row_hashes(np.ascontiguousarray(values, dtype=np.float64), found)
         return found
     for column in values.T:
         # Adding zero makes -0.0 and 0.0 the same bits.
