@@ -9,7 +9,7 @@ from gsx.errors import StageError
 from gsx.ragged import pointers
 from gsx.seeds import rng
 from gsx.stages.beside import FEW_DRAWS, OWN_DRAWS
-from gsx.stages.extrapolating.build import taken, warnings_of
+from gsx.stages.extrapolating.build import Extrapolation, warnings_of
 from gsx.stages.extrapolating.graphs import Mover, drawn_labels, numbered
 from gsx.stages.extrapolating.plan import base_rows
 from gsx.stages.extrapolating.rules import MovingRules
@@ -156,11 +156,18 @@ def test_few_values_to_move_to_are_told_once_graphs_are_made():
     ]
 
 
-@given(st.lists(st.integers(0, 9), max_size=4), st.integers(1, 500))
-def test_graphs_are_taken_the_same_with_and_without_gathering(rows, run):
-    table, _ = planted_graphs(500, 0)
-    rows = np.concatenate([rows, np.arange(run), np.arange(run)]).astype(np.int64)
-    assert taken(table, rows).equals(table.take(rows))
+@pytest.mark.parametrize(("count", "some"), [(5, 12), (12, 12), (31, 12), (9, 7), (31, 7)])
+@pytest.mark.parametrize("block", [4, 12, 40])
+def test_graphs_of_any_part_of_all_turns_are_those_of_its_rows(count, some, block):
+    train, _ = planted_graphs(12, 0)
+    turning = train.take(np.arange(12 + block) % 12) if count > 12 else train
+    rows = base_rows(np.arange(some), count, 0)
+    found = Extrapolation(None, train, turning, rows, None, [])
+    for start in range(0, count, block):
+        stop = min(start + block, count)
+        assert found.bases(start, stop).equals(train.take(rows[start:stop]))
+    shared = np.shares_memory(found.bases(0, 2).node["node_feat"], turning.node["node_feat"])
+    assert shared == (some == 12 and count >= 12)
 
 
 def test_soft_labels_lend_their_classes_by_weight():

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gsx.columns import ORIGINS, CorpusInfo
 from gsx.errors import StageError, UsageError
-from gsx.ragged import Ints
 from gsx.stages.extrapolating import nodes
 from gsx.stages.extrapolating.graphs import MovedBlock, Mover, counted, numbered
 from gsx.stages.extrapolating.plan import (
@@ -32,15 +30,13 @@ from gsx.storage.corpus import Corpus
 from gsx.storage.corpus_writer import finished_shard, write_shard
 from gsx.storage.draft import Draft
 from gsx.storage.store import Artifact
-from gsx.table import GraphTable, concat, cut
+from gsx.table import GraphTable, cut
 
 if TYPE_CHECKING:
     from gsx.stages.generate import GenerateConfig
 
 BLOCK_GRAPHS = 4096
 """Graphs moved from one random stream, or as many as a shard has."""
-GRAPHS_OF_A_RUN = 128
-"""Graphs that follow each other, on average, from which slices are faster than gathering."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +46,9 @@ class Extrapolation:
     config: GenerateConfig
     train: GraphTable
     """Source graphs for training, with the columns that moved graphs keep."""
+    turning: GraphTable
+    """The same, and where they are moved in turns the first of them again, as many as a block has:
+    blocks are slices of it. Both share their memory."""
     rows: Turns
     """Row of every graph to move."""
     mover: Mover
@@ -64,6 +63,13 @@ class Extrapolation:
     def env_id(self) -> int:
         """The environment of all of them."""
         return self.mover.info.environments[-1].id
+
+    def bases(self, start: int, stop: int) -> GraphTable:
+        """Return some graphs to move; in whole turns of all they share memory with the source."""
+        every, turns = len(self.train), self.rows
+        if len(turns.items) < every or stop > len(turns) - len(turns.some):
+            return self.train.take(turns[start:stop])
+        return self.turning.slice(start % every, start % every + stop - start)
 
 
 def plan_extrapolation(
@@ -90,6 +96,11 @@ def plan_extrapolation(
             "label in another environment. Prepare the corpus with environments."
         )
     count = config.count or max(round(len(train) * (config.ratio or 1.0)), 1)
+    block = min(BLOCK_GRAPHS, config.shard_graphs)
+    turning = train
+    if count > len(train):
+        turning = train.take(np.arange(len(train) + block) % len(train))
+        train = turning.slice(0, len(train))
     features = train.dense("node", "node_feat")
     order = None
     if rules.ranked:
@@ -106,10 +117,10 @@ def plan_extrapolation(
     )
     nodes = shard_nodes(GRAPH_NODES, train)
     wanted = min(config.shard_graphs, int(nodes / max(float(train.num_nodes.mean()), 1.0)))
-    block = min(BLOCK_GRAPHS, config.shard_graphs)
     shard_graphs = max(wanted // block, 1) * block
     planned = plan_moved(count, shard_graphs, spliced, before, first_id)
-    return Extrapolation(config, train, base_rows(eligible, count, config.seed), mover, planned)
+    rows = base_rows(eligible, count, config.seed)
+    return Extrapolation(config, train, turning, rows, mover, planned)
 
 
 def moved_blocks(
@@ -135,8 +146,7 @@ def _bases(
     """Yield the graphs that are moved, ``size`` at a time."""
     if plan.parent is None:
         for start in range(plan.start, plan.stop, size):
-            rows = extrapolation.rows[start : min(start + size, plan.stop)]
-            yield taken(extrapolation.train, rows)
+            yield extrapolation.bases(start, min(start + size, plan.stop))
         return
     stored = finished_shard(draft, plan.parent, extrapolation.config.formats[0])
     for part in cut(stored.iter_groups(), size):
@@ -223,18 +233,6 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         )
     if "mask" in inputs:
         rules_of(config, inputs, corpus.info)
-
-
-def taken(table: GraphTable, rows: Ints) -> GraphTable:
-    """Return some graphs; where many follow each other in the table they are not gathered.
-
-    What comes out may share memory with the table.
-    """
-    ends = np.flatnonzero(np.diff(rows) != 1) + 1
-    if len(rows) < (len(ends) + 1) * GRAPHS_OF_A_RUN:
-        return table.take(rows)
-    runs = pairwise([0, *ends.tolist(), len(rows)])
-    return concat([table.slice(int(rows[a]), int(rows[b - 1]) + 1) for a, b in runs])
 
 
 _KEPT = ("graph_id", "env_id", "y", "label")
