@@ -1,8 +1,8 @@
 /* What the loops in C have in common: buffers that are checked, and words for compilers.
 
-   A file in C stands beside the Python file whose loops it holds, and has a twin there in NumPy that
-   gives the same bits. The twin works where gsx was installed without a compiler, and tests hold
-   both against each other: no sum is reordered and no product fused with one.
+   A file in C stands beside the Python file whose loops it holds. Each has a twin there, in NumPy,
+   that gives the same bits: no sum is reordered and no product fused with one. The twin works where
+   gsx was installed without a compiler, and tests hold both against each other.
 
    Arrays come as contiguous buffers. Lengths and pointers are checked before anything is read, so
    no input reaches beyond its buffers. The interpreter is free meanwhile. */
@@ -30,6 +30,7 @@
 #define INLINE static inline
 #define PREFETCH(place) ((void)(place))
 #endif
+
 static inline PyObject *refused(const char *what)
 {
     PyErr_SetString(PyExc_ValueError, what);
@@ -64,6 +65,13 @@ static inline int inside(const int64_t *numbers, Py_ssize_t count, int64_t rows)
     int found = 1;
     for (Py_ssize_t i = 0; i < count; i++) found &= numbers[i] >= 0 && numbers[i] < rows;
     return found;
+}
+
+/* Say whether two buffers share no memory. */
+static inline int apart(const Py_buffer *one, const Py_buffer *other)
+{
+    const uintptr_t first = (uintptr_t)one->buf, second = (uintptr_t)other->buf;
+    return first + (size_t)one->len <= second || second + (size_t)other->len <= first;
 }
 
 /* The one function a module exports, which names its methods. */

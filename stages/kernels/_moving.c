@@ -131,27 +131,25 @@ static int move_all(struct move *m, enum kind kind, const double *low, const dou
 
 static PyObject *move(PyObject *self, PyObject *args)
 {
-    enum { OWN_ROWS, PARTNERS, PARTNER, STRENGTH, PTR, LOW, HIGH, STEP, OUT, SAME, ALL };
+    enum { OWN, PARTNERS, PARTNER, STRENGTH, PTR, LOW, HIGH, STEP, OUT, SAME, ALL };
     Py_buffer b[ALL];
     int kind, fits = 0, done = 0;
-    if (!PyArg_ParseTuple(args, "iy*y*y*y*y*y*y*y*w*w*", &kind, b + OWN_ROWS, b + PARTNERS, b + PARTNER,
-                          b + STRENGTH, b + PTR, b + LOW, b + HIGH, b + STEP, b + OUT, b + SAME))
+    if (!PyArg_ParseTuple(args, "iy*y*y*y*y*y*y*y*w*w*", &kind, b + OWN, b + PARTNERS,
+                          b + PARTNER, b + STRENGTH, b + PTR, b + LOW, b + HIGH, b + STEP, b + OUT,
+                          b + SAME))
         return NULL;
-    struct move m = {.own = b[OWN_ROWS].buf, .partners = b[PARTNERS].buf,
-                     .partner = b[PARTNER].buf, .ptr = b[PTR].buf,
-                     .strength = b[STRENGTH].buf, .out = b[OUT].buf, .same = b[SAME].buf,
-                     .runs = b[STRENGTH].len / 8, .width = b[LOW].len / 8};
+    struct move m = {.own = b[OWN].buf, .partners = b[PARTNERS].buf, .partner = b[PARTNER].buf,
+                     .ptr = b[PTR].buf, .strength = b[STRENGTH].buf, .out = b[OUT].buf,
+                     .same = b[SAME].buf, .runs = b[STRENGTH].len / 8, .width = b[LOW].len / 8};
     const Py_ssize_t row = 4 * m.width;
-    if (hold(b, "4488888841") && row > 0 && b[OWN_ROWS].len % row == 0 && kind >= UNIT &&
-        kind <= MIRROR_GRID)
-        fits = b[OUT].len == b[OWN_ROWS].len && b[PARTNERS].len % row == 0 &&
-               b[PARTNER].len == 8 * m.runs &&
-               b[PTR].len == 8 * (m.runs + 1) && b[HIGH].len == b[LOW].len &&
-               b[STEP].len == b[LOW].len && b[SAME].len == m.runs;
-    fits = fits && (m.own + b[OWN_ROWS].len / 4 <= m.out || m.out + b[OUT].len / 4 <= m.own);
+    if (hold(b, "4488888841") && kind >= UNIT && kind <= MIRROR_GRID && row > 0)
+        fits = b[OWN].len % row == 0 && b[OUT].len == b[OWN].len && b[PARTNERS].len % row == 0 &&
+               b[PARTNER].len == 8 * m.runs && b[PTR].len == 8 * (m.runs + 1) &&
+               b[HIGH].len == b[LOW].len && b[STEP].len == b[LOW].len && b[SAME].len == m.runs &&
+               apart(b + OWN, b + OUT);
     if (fits) {
         Py_BEGIN_ALLOW_THREADS
-        fits = sound(m.ptr, m.runs, b[OWN_ROWS].len / row) &&
+        fits = sound(m.ptr, m.runs, b[OWN].len / row) &&
                inside(m.partner, m.runs, b[PARTNERS].len / row);
         done = fits && move_all(&m, (enum kind)kind, b[LOW].buf, b[HIGH].buf, b[STEP].buf);
         Py_END_ALLOW_THREADS
@@ -163,7 +161,7 @@ static PyObject *move(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef METHODS[] = {
-    {"move", move, METH_VARARGS, 
+    {"move", move, METH_VARARGS,
      "move(kind, own, partners, partner, strength, ptr, low, high, step, out, same)"},
     {NULL, NULL, 0, NULL},
 };

@@ -7,6 +7,7 @@ that are not chosen keep their bits, and what is sparse stays sparse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType
 
@@ -44,8 +45,7 @@ def extrapolate(
     """
     every = np.arange(partner.shape[0] + 1)
     if not isinstance(own, csr_matrix):
-        theirs = np.asarray(partner)
-        runs = (theirs, every[:-1], strength, mask, domains, every)
+        runs = (np.asarray(partner), every[:-1], strength, mask, domains, every)
         return extrapolate_runs(own, *runs, mirror=mirror)[0]
     _check(own, partner, len(every) - 1, strength, mask, domains, every)
     far = strength.astype(np.float64)
@@ -69,23 +69,43 @@ def extrapolate_runs(
     same ``strength[i]``.
     """
     _check(own, partners, len(partner), strength, mask, domains, ptr)
-    strength = strength.astype(np.float64, copy=False)
+    samples = _Samples(own, partners, partner, strength.astype(np.float64, copy=False), ptr)
     found = np.empty_like(own) if mask.all() else own.copy()
-    same = np.ones(len(strength), dtype=np.bool_)
-    fast = None
-    if all(rows.flags.c_contiguous and rows.dtype == np.float32 for rows in (own, partners, found)):
-        fast = loops
+    same = np.ones(len(partner), dtype=np.bool_)
+    plain = all(
+        rows.flags.c_contiguous and rows.dtype == np.float32 for rows in (own, partners, found)
+    )
+    fast = loops if plain else None
     for columns, kind in _by_kind(mask, domains, mirror=mirror):
         ends = [values[columns] for values in (domains.low, domains.high, domains.step)]
         if fast is None:
-            theirs = partners[partner]
-            _move_by_numpy(own, theirs, strength, columns, kind, ends, ptr, found)
-        elif len(columns) == own.shape[1]:
-            fast.move(kind, own, partners, partner, strength, ptr, *ends, found, same)
+            _move_by_numpy(samples, columns, kind, ends, found)
         else:
-            theirs = partners.take(partner, axis=0).take(columns, axis=1)
-            _move(fast, own, theirs, strength, columns, kind, ends, ptr, found, same)
+            _move(fast, samples, columns, kind, ends, found, same)
     return found, unchanged(own, found, ptr) if fast is None else same
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Samples:
+    own: Array
+    partners: Array
+    partner: Ints
+    strength: Floats
+    ptr: Ints
+
+    def pieces(self, features: int) -> Iterator[_Samples]:
+        """Cut so many features of all rows into pieces that stay in a cache."""
+        size = max(_AT_ONCE // features, _LEAST_ROWS)
+        starts = np.searchsorted(self.ptr, np.arange(0, self.ptr[-1], size)).tolist()
+        for first, last in pairwise([*starts, len(self.partner)]):
+            ptr, runs = self.ptr[first : last + 1], slice(first, last)
+            yield _Samples(
+                self.own[ptr[0] : ptr[-1]],
+                self.partners,
+                self.partner[runs],
+                self.strength[runs],
+                ptr - ptr[0],
+            )
 
 
 def unchanged(own: Array, moved: Array, ptr: Ints) -> npt.NDArray[np.bool_]:
@@ -97,52 +117,45 @@ def unchanged(own: Array, moved: Array, ptr: Ints) -> npt.NDArray[np.bool_]:
 
 def _move(
     loops: ModuleType,
-    own: Array,
-    partner: Array,
-    strength: Floats,
+    samples: _Samples,
     columns: Ints,
     kind: int,
     ends: list[Floats],
-    ptr: Ints,
     found: Array,
     same: npt.NDArray[np.bool_],
 ) -> None:
-    """Move some features, all of one kind, of all rows; those of partners are at hand."""
-    for first, last in _pieces(ptr, max(_AT_ONCE // len(columns), _LEAST_ROWS)):
-        rows, some = slice(ptr[first], ptr[last]), slice(first, last)
-        part = own[rows].take(columns, axis=1)
-        moved, each = np.empty_like(part), np.arange(last - first)
-        within = ptr[first : last + 1] - ptr[first]
-        loops.move(
-            kind, part, partner[some], each, strength[some], within, *ends, moved, same[some]
-        )
-        found[rows, columns] = moved
+    """Move some features, all of one kind; ``same`` becomes false where a run changes."""
+    if len(columns) == found.shape[1]:
+        s = samples
+        loops.move(kind, s.own, s.partners, s.partner, s.strength, s.ptr, *ends, found, same)
+        return
+    row = run = 0
+    for s in samples.pieces(len(columns)):
+        own, theirs = s.own.take(columns, axis=1), s.partners.take(s.partner, axis=0)
+        moved, stay = np.empty_like(own), same[run : run + len(s.partner)]
+        every = np.arange(len(s.partner))
+        theirs = theirs.take(columns, axis=1)
+        loops.move(kind, own, theirs, every, s.strength, s.ptr, *ends, moved, stay)
+        found[row : row + len(own), columns] = moved
+        row, run = row + len(own), run + len(s.partner)
 
 
 def _move_by_numpy(
-    own: Array,
-    partner: Array,
-    strength: Floats,
-    columns: Ints,
-    kind: int,
-    ends: list[Floats],
-    ptr: Ints,
-    found: Array,
+    samples: _Samples, columns: Ints, kind: int, ends: list[Floats], found: Array
 ) -> None:
     """Do the same feature by feature: NumPy is slow where the last axis is short."""
-    returned, counts_of = _RETURNS[kind], np.diff(ptr)
-    low, high, step = (values[:, None] for values in ends)
-    theirs = partner.T[columns].astype(np.float64, order="C")
-    every = len(columns) == own.shape[1]
-    for first, last in _pieces(ptr, max(_AT_ONCE // len(columns), _LEAST_ROWS)):
-        rows, counts = slice(ptr[first], ptr[last]), counts_of[first:last]
-        part = own[rows].T if every else own[rows].T[columns]
-        values = part.astype(np.float64, order="C")
-        moved = np.repeat(theirs[:, first:last], counts, axis=1)
+    returned, (low, high, step) = _RETURNS[kind], (values[:, None] for values in ends)
+    row, every = 0, len(columns) == found.shape[1]
+    for s in samples.pieces(len(columns)):
+        counts = np.diff(s.ptr)
+        values = (s.own.T if every else s.own.T[columns]).astype(np.float64, order="C")
+        theirs = s.partners[s.partner].T[columns].astype(np.float64)
+        moved = np.repeat(theirs, counts, axis=1)
         np.subtract(values, moved, out=moved)
-        moved *= np.repeat(strength[first:last], counts)
+        moved *= np.repeat(s.strength, counts)
         moved += values
-        found[rows].T[columns] = returned(moved, low, high, step)
+        found[row : row + len(s.own)].T[columns] = returned(moved, low, high, step)
+        row += len(s.own)
 
 
 def _by_kind(mask: Array, domains: Domains, *, mirror: bool) -> Iterator[tuple[Ints, int]]:
@@ -154,12 +167,6 @@ def _by_kind(mask: Array, domains: Domains, *, mirror: bool) -> Iterator[tuple[I
         columns = np.flatnonzero(mask & has)
         if len(columns):
             yield columns, kind
-
-
-def _pieces(ptr: Ints, size: int) -> Iterator[tuple[int, int]]:
-    """Cut partners into runs of about so many rows."""
-    starts = np.searchsorted(ptr, np.arange(0, ptr[-1], size)).tolist()
-    return pairwise([*starts, len(ptr) - 1])
 
 
 def _extrapolate_sparse(
