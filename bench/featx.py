@@ -115,7 +115,7 @@ def measure(part: str, store: Path, made: dict) -> dict:
         return speeds(store, made)
     if part == "in_memory":
         return {
-            how: {**in_memory(source(store, how)), "with_kept_memory": with_kept_memory(store, how)}
+            how: {**afresh(store, how, {}), "with_kept_memory": afresh(store, how, KEPT)}
             for how in SOURCES
         }
     if part == "replicas":
@@ -297,11 +297,12 @@ def in_memory(made: dict) -> dict:
     }
 
 
-def with_kept_memory(store: Path, how: str) -> dict:
-    """Measure the same in a process whose allocator (glibc's) gives no memory back."""
+def afresh(store: Path, how: str, allocator: dict[str, str]) -> dict:
+    """Measure in a process of its own: in one that made shards glibc's allocator keeps memory."""
+    source(store, how)
     command = [sys.executable, __file__, "--in-memory", str(store), how]
     said = subprocess.run(
-        command, check=True, capture_output=True, text=True, env={**os.environ, **KEPT}
+        command, check=True, capture_output=True, text=True, env={**os.environ, **allocator}
     )
     return json.loads(said.stdout)
 
