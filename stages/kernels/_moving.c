@@ -77,7 +77,7 @@ INLINE void move_runs(const struct move *m, enum kind kind, Py_ssize_t width, Py
             /* The last rows, and some that were moved before: these come out as they did. */
             if (at < end) changed |= move_some(m, kind, strength, end - size, size);
         }
-        if (changed) m->same[run] = 0;
+        m->same[run] &= !changed; /* no processor could foresee a branch */
     }
 }
 
