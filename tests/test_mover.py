@@ -9,7 +9,7 @@ from gsx.errors import StageError
 from gsx.ragged import pointers
 from gsx.seeds import rng
 from gsx.stages.beside import FEW_DRAWS, OWN_DRAWS
-from gsx.stages.extrapolating.build import Extrapolation, warnings_of
+from gsx.stages.extrapolating.build import Extrapolation, turned, warnings_of
 from gsx.stages.extrapolating.graphs import Mover, drawn_labels, numbered
 from gsx.stages.extrapolating.plan import base_rows
 from gsx.stages.extrapolating.rules import MovingRules
@@ -156,11 +156,13 @@ def test_few_values_to_move_to_are_told_once_graphs_are_made():
     ]
 
 
-@pytest.mark.parametrize(("count", "some"), [(5, 12), (12, 12), (31, 12), (9, 7), (31, 7)])
+@pytest.mark.parametrize(
+    ("count", "some"), [(5, 12), (12, 12), (13, 12), (31, 12), (9, 7), (31, 7)]
+)
 @pytest.mark.parametrize("block", [4, 12, 40])
 def test_graphs_of_any_part_of_all_turns_are_those_of_its_rows(count, some, block):
     train, _ = planted_graphs(12, 0)
-    turning = train.take(np.arange(12 + block) % 12) if count > 12 else train
+    turning = turned(train, count, block)
     rows = base_rows(np.arange(some), count, 0)
     found = Extrapolation(None, train, turning, rows, None, [])
     for start in range(0, count, block):

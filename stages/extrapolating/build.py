@@ -47,8 +47,8 @@ class Extrapolation:
     train: GraphTable
     """Source graphs for training, with the columns that moved graphs keep."""
     turning: GraphTable
-    """The same, and where they are moved in turns the first of them again, as many as a block has:
-    blocks are slices of it. Both share their memory."""
+    """The same, and where all are moved in turns the first of them again: blocks are slices of it.
+    Both share their memory."""
     rows: Turns
     """Row of every graph to move."""
     mover: Mover
@@ -97,10 +97,8 @@ def plan_extrapolation(
         )
     count = config.count or max(round(len(train) * (config.ratio or 1.0)), 1)
     block = min(BLOCK_GRAPHS, config.shard_graphs)
-    turning = train
-    if count > len(train):
-        turning = train.take(np.arange(len(train) + block) % len(train))
-        train = turning.slice(0, len(train))
+    turning = turned(train, count if len(eligible) == len(train) else 0, block)
+    train = turning.slice(0, len(train))
     features = train.dense("node", "node_feat")
     order = None
     if rules.ranked:
@@ -121,6 +119,14 @@ def plan_extrapolation(
     planned = plan_moved(count, shard_graphs, spliced, before, first_id)
     rows = base_rows(eligible, count, config.seed)
     return Extrapolation(config, train, turning, rows, mover, planned)
+
+
+def turned(train: GraphTable, count: int, block: int) -> GraphTable:
+    """Put the first graphs after the last ones, as far as blocks of ``count`` in turns reach."""
+    more = min(block, count - len(train))
+    if more <= 0:
+        return train
+    return train.take(np.arange(len(train) + more) % len(train))
 
 
 def moved_blocks(
