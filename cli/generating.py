@@ -92,6 +92,7 @@ def _source(
 
 
 def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
+    recipe = read_recipe(Path(source), raw=given["raw"])
     extra = [
         name
         for name, value in given.items()
@@ -101,7 +102,6 @@ def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
         raise UsageError(
             f"a recipe says it all: write `{extra[0]}` into {source}, or name a dataset instead"
         )
-    recipe = read_recipe(Path(source), raw=given["raw"])
     if "generate" not in recipe.configs:
         raise UsageError(f"{source} has no section `[generate]`. Add one, or use `gsx run`.")
     return make_plan(recipe)

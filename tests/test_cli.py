@@ -236,6 +236,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
         (("show", "--kind", "corpus", "--latest"), 3, "no corpus in artifacts"),
         (("verify",), 2, "name artifacts to verify, or say `--all`"),
         (("run", "none.toml"), 2, "no recipe none.toml"),
+        (("generate", "none.toml", "--featx"), 2, "no recipe none.toml"),
         (("describe", "abcdef"), 3, "no corpus artifact `abcdef` in artifacts."),
         (("pretrain", "mask", "cbas-color"), 2,
          "`cbas-color` is a dataset. Make a corpus of it with `gsx prepare cbas-color`, and type "
