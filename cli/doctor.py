@@ -83,10 +83,8 @@ def _loops() -> Check:
     from gsx.loops import MODULES, compiled
     from gsx.storage.doctor import Check
 
-    missing = sum(compiled(name) is None for name in MODULES)
-    if missing:
-        found = "not compiled, NumPy does the same slower: install a C compiler, then gsx again"
-        return Check("loops", "warn", found)
+    if any(compiled(name) is None for name in MODULES):
+        return Check("loops", "warn", "NumPy instead: install a C compiler, then gsx again")
     return Check("loops", "ok", "compiled")
 
 
