@@ -69,6 +69,7 @@ BARS = {
     "ratio": 20,
     "beside_writing": 2,
     "beside_copying": 2,
+    "beside_copying_kept": 3,  # 2 is missed there: see docs/paper-map.md
     "memory": 1.25,
     "replica_seconds": 60,
 }
@@ -357,6 +358,17 @@ def peak(store: Path, count: int) -> dict[str, float]:
     return {"peak_mib": peak_mib(), "graphs_per_s": round(count / seconds)}
 
 
+def slow_moves(how: str, found: dict) -> list[str]:
+    kept = found.get("with_kept_memory", {}).get("beside_copying", 1)
+    figures = {name: found.get(name, 1) for name in ("beside_copying", "beside_copying_whole")}
+    limits = dict.fromkeys(figures, BARS["beside_copying"])
+    return [
+        f"moving {how} takes {figure} times as long as copying ({name})"
+        for name, figure in {**figures, "beside_copying_kept": kept}.items()
+        if figure > {**BARS, **limits}[name]
+    ]
+
+
 def check(result: dict) -> None:
     missed = []
     speed = result.get("speed", {})
@@ -365,10 +377,7 @@ def check(result: dict) -> None:
     if speed.get("beside_writing", 1) > BARS["beside_writing"]:
         missed.append(f"generation takes {speed['beside_writing']} times as long as writing")
     for how in SOURCES:
-        for name in ("beside_copying", "beside_copying_whole"):
-            beside = result.get("in_memory", {}).get(how, {}).get(name, 1)
-            if beside > BARS["beside_copying"]:
-                missed.append(f"moving {how} takes {beside} times as long as copying ({name})")
+        missed += slow_moves(how, result.get("in_memory", {}).get(how, {}))
     if result.get("memory", {}).get("ratio", 1) > BARS["memory"]:
         missed.append(f"memory grows by {result['memory']['ratio']}")
     for name in NODES:
