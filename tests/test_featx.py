@@ -19,7 +19,7 @@ from gsx.stages.kernels.featx import (
     shares_within,
     variance_scores,
 )
-from gsx.stages.kernels.moving import extrapolate, extrapolate_runs, wrap
+from gsx.stages.kernels.moving import Ways, extrapolate, extrapolate_runs, wrap
 
 
 @st.composite
@@ -119,7 +119,7 @@ def test_results_lie_in_the_domain_and_other_features_keep_their_bits(
     partner = features[random.permutation(len(features))]
     given_rows = (csr_matrix(features), csr_matrix(partner)) if sparse else (features, partner)
     strength = strengths(len(features), seed)
-    found = extrapolate(*given_rows, strength, mask, domains, mirror=mirror)
+    found = extrapolate(*given_rows, strength, Ways.of(mask, domains, mirror=mirror))
     if sparse:
         assert found.has_sorted_indices
         assert (found.data != 0).all()
@@ -139,7 +139,7 @@ def test_strength_zero_changes_no_bit(features, seed, sparse, mirror):
     partner = features[rng(seed, "tests").permutation(len(features))]
     rows_ = [csr_matrix(each) if sparse else each for each in (features, partner)]
     mask = np.ones(features.shape[1], dtype=bool)
-    found = extrapolate(*rows_, np.zeros(len(features)), mask, domains, mirror=mirror)
+    found = extrapolate(*rows_, np.zeros(len(features)), Ways.of(mask, domains, mirror=mirror))
     if sparse:
         assert (found != rows_[0]).nnz == 0
         assert found.nnz == rows_[0].nnz
@@ -155,8 +155,8 @@ def test_sparse_rows_move_as_dense_ones_do(features, seed, mirror):
     mask = rng(seed, "mask").random(features.shape[1]) < 0.7
     strength = strengths(len(features), seed)
     stored = [csr_matrix(each) for each in (features, partner)]
-    dense = extrapolate(features, partner, strength, mask, domains, mirror=mirror)
-    sparse = extrapolate(*stored, strength, mask, domains, mirror=mirror)
+    dense = extrapolate(features, partner, strength, Ways.of(mask, domains, mirror=mirror))
+    sparse = extrapolate(*stored, strength, Ways.of(mask, domains, mirror=mirror))
     assert np.allclose(sparse.toarray(), dense, atol=1e-6)
 
 
@@ -172,7 +172,9 @@ def test_bags_of_words_as_large_as_cora_stay_sparse():
     own.data[:] = 1
     mask, domains = random.random(words) < 0.5, infer_domains(own)
     tracemalloc.start()
-    found = extrapolate(own, own[random.permutation(nodes)], strengths(nodes, 0), mask, domains)
+    found = extrapolate(
+        own, own[random.permutation(nodes)], strengths(nodes, 0), Ways.of(mask, domains)
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert isinstance(found, csr_matrix)
@@ -188,8 +190,8 @@ def test_the_order_of_rows_does_not_matter(features, seed):
     order = rng(seed, "order").permutation(len(features))
     partner, strength = features[::-1], strengths(len(features), seed)
     mask = np.ones(features.shape[1], dtype=bool)
-    found = extrapolate(features, partner, strength, mask, domains)
-    moved = extrapolate(features[order], partner[order], strength[order], mask, domains)
+    found = extrapolate(features, partner, strength, Ways.of(mask, domains))
+    moved = extrapolate(features[order], partner[order], strength[order], Ways.of(mask, domains))
     assert np.array_equal(found[order], moved)
 
 
@@ -240,12 +242,10 @@ def test_rows_that_share_a_partner_move_as_if_each_had_its_own(features, seed):
     random = rng(seed, "partners")
     counts = random.multinomial(len(features), np.full(4, 0.25))
     partner, strength = features[random.integers(len(features), size=4)], random.gamma(2, 2, 4)
-    mask, domains = random.random(features.shape[1]) < 0.7, infer_domains(features)
+    ways = Ways.of(random.random(features.shape[1]) < 0.7, infer_domains(features))
     ptr = np.concatenate([[0], np.cumsum(counts)])
-    shared, _ = extrapolate_runs(features, partner, np.arange(4), strength, mask, domains, ptr)
-    alone = extrapolate(
-        features, partner.repeat(counts, axis=0), strength.repeat(counts), mask, domains
-    )
+    shared, _ = extrapolate_runs(features, partner, np.arange(4), strength, ptr, ways)
+    alone = extrapolate(features, partner.repeat(counts, axis=0), strength.repeat(counts), ways)
     assert shared.tobytes() == alone.tobytes()
 
 
@@ -258,7 +258,9 @@ def test_many_rows_of_every_kind_move_as_each_value_does_alone(mirror):
         [[0, 1, 0], [0, 1, 0.1], [-1, 0.3, 0], [0, 0, 0], [0, 1, 0], [-2, 2, 1], [0.5, 9, 0]]
     ).T
     mask = np.arange(7) != 4
-    found = extrapolate(own, partner, strength, mask, Domains(low, high, step), mirror=mirror)
+    found = extrapolate(
+        own, partner, strength, Ways.of(mask, Domains(low, high, step), mirror=mirror)
+    )
     moved = (own.astype(np.float64) - partner) * strength.astype(np.float64)[:, None] + own
     ends = (np.broadcast_to(each, own.shape).ravel() for each in (low, high, step))
     alone = wrap(moved.ravel(), *ends, mirror=mirror)
@@ -270,7 +272,7 @@ def test_what_lies_between_zero_and_one_keeps_its_bits():
     own = np.array([[-0.0], [0.0], [1.0], [0.3]], dtype=np.float32)
     partner = np.array([[0.0], [0.0], [1.0], [0.3]], dtype=np.float32)
     unit = Domains(np.zeros(1), np.ones(1), np.zeros(1))
-    found = extrapolate(own, partner, np.full(4, 2.0), np.array([True]), unit)
+    found = extrapolate(own, partner, np.full(4, 2.0), Ways.of(np.array([True]), unit))
     assert found.tobytes() == own.tobytes()
 
 
@@ -306,12 +308,13 @@ def test_every_fitting_partner_is_drawn():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x, d: extrapolate(x, x[:1], np.zeros(2), np.ones(2, bool), d),
+        (lambda x, d: extrapolate(x, x[:1], np.zeros(2), Ways.of(np.ones(2, bool), d)),
          "2 rows of 2 features cannot meet 1 of 2 with 2 strengths."),
-        (lambda x, d: extrapolate(x, x, np.zeros(2), np.ones(3, bool), d),
-         "the mask is for 3 features and the domains for 2; rows have 2. Use the mask of this "
-         "corpus."),
-        (lambda x, d: extrapolate(csr_matrix(x), csr_matrix(x), np.zeros(2), np.ones(2, bool), d),
+        (lambda x, d: Ways.of(np.ones(3, bool), d),
+         "the mask is for 3 features and the domains for 2. Use the mask of this corpus."),
+        (lambda x, d: extrapolate(x[:, :1], x[:, 1:], np.zeros(2), Ways.of(np.ones(2, bool), d)),
+         "the mask is for 2 features; rows have 1. Use the mask of this corpus."),
+        (lambda x, d: extrapolate(*[csr_matrix(x)] * 2, np.zeros(2), Ways.of(np.ones(2, bool), d)),
          "feature 1 is sparse, and its domain 2 to 4 has no zero. Give it a domain with one."),
         (lambda x, d: infer_domains(x[:0]), "no rows to take the domains of features from."),
     ],

@@ -19,7 +19,7 @@ from gsx.ragged import Ragged, Runs, pointers
 from gsx.seeds import rng
 from gsx.stages.kernels import moving, wl
 from gsx.stages.kernels.featx import Domains
-from gsx.stages.kernels.moving import extrapolate_runs
+from gsx.stages.kernels.moving import Ways, extrapolate_runs
 from gsx.stages.kernels.wl import wl_hashes
 from tests.made import run_stage
 from tests.planted import planted_graphs, write_planted
@@ -105,10 +105,10 @@ def test_features_are_moved_alike(width, counts, mirror, seed):
     partner = random.integers(0, 7, len(counts))
     strength = random.gamma(2, 2, len(counts)) * random.choice([0, 1, 1, -0.2, 1e6], len(counts))
     mask = random.random(width) < random.choice([0.5, 1.0])
-    given_ = (own, partners, partner, strength, mask, domains, ptr)
-    found, same = extrapolate_runs(*given_, mirror=mirror)
+    given_ = (own, partners, partner, strength, ptr, Ways.of(mask, domains, mirror=mirror))
+    found, same = extrapolate_runs(*given_)
     with numpy_alone():
-        expected, stay = extrapolate_runs(*given_, mirror=mirror)
+        expected, stay = extrapolate_runs(*given_)
     assert found.tobytes() == expected.tobytes()
     assert same.tolist() == stay.tolist()
     assert same.tolist() == [
@@ -121,7 +121,8 @@ def test_features_are_moved_alike(width, counts, mirror, seed):
 def test_what_loops_do_not_take_is_moved_by_numpy(kind):
     own = np.array([[1, 5], [2, 0]], dtype=kind)
     domains = Domains(np.zeros(2), np.full(2, 5.0), np.ones(2))
-    given_ = (own, own, np.array([1, 0]), np.ones(2), np.ones(2, bool), domains, np.arange(3))
+    ways = Ways.of(np.ones(2, bool), domains)
+    given_ = (own, own, np.array([1, 0]), np.ones(2), np.arange(3), ways)
     found, same = extrapolate_runs(*given_)
     assert (found.dtype, found.tolist()) == (own.dtype, [[0, 4], [3, 1]])
     assert not same.any()

@@ -14,7 +14,7 @@ from gsx.stages.extrapolating.graphs import Mover, drawn_labels, numbered
 from gsx.stages.extrapolating.plan import base_rows
 from gsx.stages.extrapolating.rules import MovingRules
 from gsx.stages.kernels.featx import Domains, Partners, infer_domains
-from gsx.stages.kernels.moving import extrapolate
+from gsx.stages.kernels.moving import Ways, extrapolate
 from gsx.stages.kernels.ranking import by_rank, equal_rank, node_keys
 from gsx.stages.kernels.turns import Turns
 from gsx.stages.kernels.wl import wl_hashes
@@ -29,21 +29,21 @@ def movers(draw):
     table, info = planted_graphs(draw(st.integers(8, 30)), draw(st.integers(0, 50)))
     features = table.dense("node", "node_feat")
     rules = MovingRules(
-        chosen=random.random(12) < 0.5,
-        domains=infer_domains(features),
+        ways=Ways.of(
+            random.random(12) < 0.5, infer_domains(features), mirror=bool(random.integers(2))
+        ),
         shape=float(random.choice([2, 9])),
         scale=2.0,
         towards=bool(random.integers(2)),
         seed=0,
         rounds=int(random.integers(1, 4)),
         ranked=bool(random.integers(2)),
-        mirror=bool(random.integers(2)),
     )
     label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
     partners = Partners.of(label, env)
     table = table.filter(partners.count(label, env) > 0)
     node_ptr = np.arange(len(features) // 3 + 1) * 3
-    keys = node_keys(features, rules.chosen, rules.domains)
+    keys = node_keys(features, rules.ways.mask, rules.ways.domains)
     return table, Mover(
         rules=rules,
         info=info,
@@ -63,9 +63,9 @@ def test_moved_features_lie_in_their_domains(drawn):
     if not len(table):
         return
     found = mover.block(table, "block").drawn.features.values.astype(np.float64)
-    domains = mover.rules.domains
+    domains = mover.rules.ways.domains
     assert Domains(domains.low - 1e-5, domains.high + 1e-5, domains.step).contain(found).all()
-    kept = ~mover.rules.chosen
+    kept = ~mover.rules.ways.mask
     assert np.array_equal(found[:, kept], table.dense("node", "node_feat")[:, kept])
 
 
@@ -97,9 +97,8 @@ def unmoved(forbidden):
     )
     label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
     features = table.dense("node", "node_feat")
-    domains = infer_domains(features)
-    chosen = np.zeros(12, dtype=bool)
-    rules = MovingRules(chosen=chosen, domains=domains, shape=2, scale=2, towards=False, seed=0)
+    ways = Ways.of(np.zeros(12, dtype=bool), infer_domains(features))
+    rules = MovingRules(ways=ways, shape=2, scale=2, towards=False, seed=0)
     mover = Mover(
         rules=rules,
         info=info,
@@ -189,9 +188,10 @@ def test_extrapolation_spans_what_two_environments_do():
     Samples that go towards each other stay in the triangle between the first three.
     """
     own = np.array([[1.0, 0.0], [0.0, 1.0], [0.1, 0.2]])
-    domains = Domains(np.zeros(2), np.ones(2), np.zeros(2))
-    rules = MovingRules(np.ones(2, dtype=bool), domains, 2.0, 0.5, towards=False, seed=0)
-    closer = MovingRules(np.ones(2, dtype=bool), domains, 2.0, 0.5, towards=True, seed=0)
+    unit = Domains(np.zeros(2), np.ones(2), np.zeros(2))
+    ways = Ways.of(np.ones(2, dtype=bool), unit)
+    rules = MovingRules(ways, 2.0, 0.5, towards=False, seed=0)
+    closer = MovingRules(ways, 2.0, 0.5, towards=True, seed=0)
     points = {}
     for name, each in (("away", rules), ("towards", closer)):
         samples, partner = own, own[::-1]
@@ -239,12 +239,12 @@ def colored_digits(mirror):
     blue = red[::-1, ::-1] + [0, 0, 0.05]
     features = np.concatenate([red, blue]).astype(np.float32)
     unit = Domains(np.zeros(3), np.ones(3), np.zeros(3))
-    ptr = np.array([0, 5, 10])
-    rules = MovingRules(np.ones(3, dtype=bool), unit, 2.0, 0.5, towards=False, seed=0, ranked=True)
-    place = equal_rank(node_keys(features, rules.chosen, unit), ptr, np.array([5, 5]))
-    order = by_rank(node_keys(features, rules.chosen, unit), ptr)
-    partner = features[order[np.repeat([5, 0], 5) + place]]
-    return extrapolate(features, partner, np.ones(10), rules.chosen, unit, mirror=mirror), bright
+    ptr, mask = np.array([0, 5, 10]), np.ones(3, dtype=bool)
+    keys = node_keys(features, mask, unit)
+    place = equal_rank(keys, ptr, np.array([5, 5]))
+    partner = features[by_rank(keys, ptr)[np.repeat([5, 0], 5) + place]]
+    ways = Ways.of(mask, unit, mirror=mirror)
+    return extrapolate(features, partner, np.ones(10), ways), bright
 
 
 def test_a_red_digit_beside_a_blue_one_becomes_magenta_and_stays_the_digit():

@@ -102,7 +102,7 @@ def plan_extrapolation(
     features = train.dense("node", "node_feat")
     order = None
     if rules.ranked:
-        order = by_rank(node_keys(features, rules.chosen, rules.domains), train.node_ptr)
+        order = by_rank(node_keys(features, rules.ways.mask, rules.ways.domains), train.node_ptr)
     mover = Mover(
         rules=rules,
         info=info,
@@ -202,7 +202,7 @@ def sum_up(
     return {
         "graphs": total["graphs"],
         "of": dict(of),
-        "moved_features": int(extrapolation.mover.rules.chosen.sum()),
+        "moved_features": int(extrapolation.mover.rules.ways.mask.sum()),
         "unchanged": total["unchanged"],
         **repeats,
         "refused": {"held-out graph": total["held_out"]} if total["held_out"] else {},

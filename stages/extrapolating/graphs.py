@@ -35,8 +35,6 @@ def numbered(graphs: GraphTable) -> GraphTable:
 class Drawn:
     """What came of draws for some graphs."""
 
-    origin: Ints
-    """``[G]`` the row each came from."""
     features: Ragged
     """Moved features of its nodes."""
     strength: Array
@@ -45,6 +43,8 @@ class Drawn:
     """``[G]`` ``graph_id`` of its partner."""
     same: Array
     """``[G]`` whether its features came back to what they were."""
+    origin: Ints | None = None
+    """``[G]`` the row each came from, where some gave their place to others."""
 
     def put(self, rows: Ints, origin: Ints, other: Drawn) -> Drawn:
         """Put what was drawn for other graphs in the places of some; this one is used up."""
@@ -56,9 +56,10 @@ class Drawn:
             order = np.arange(len(features))
             order[rows] = len(order) + np.arange(len(rows))
             features = concat_ragged([features, other.features]).take(order)
-        self.origin[rows], self.strength[rows] = origin, other.strength
+        came = np.arange(len(features)) if self.origin is None else self.origin
+        came[rows], self.strength[rows] = origin, other.strength
         self.partner[rows], self.same[rows] = other.partner, other.same
-        return replace(self, features=features)
+        return replace(self, features=features, origin=came)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +131,6 @@ class Mover:
             # What was moved is in an environment of its own: any partner of its label will do.
             env = np.full(len(base), len(self.info.environments), dtype=np.int64)
         return Drawn(
-            origin=np.arange(len(base)),
             features=Ragged(base.node_ptr, features),
             strength=strength,
             partner=self.graph_id.take(chosen),
@@ -161,7 +161,7 @@ class Mover:
             node, far = first + (turn * size).astype(np.int64), strength.astype(np.float64)
             features, same = self.rules.move_runs(own, self.features, node, far, base.node_ptr)
             return features, same, strength, chosen
-        keys = node_keys(own, self.rules.chosen, self.rules.domains)
+        keys = node_keys(own, self.rules.ways.mask, self.rules.ways.domains)
         place = equal_rank(keys, base.node_ptr, size)
         partner = self.features[self.order[np.repeat(first, base.num_nodes) + place]]
         far = np.repeat(strength.astype(np.float64), base.num_nodes)
@@ -174,7 +174,7 @@ class Mover:
         ``base`` are the graphs that were moved, with numbered nodes; structure is shared with them.
         """
         drawn = block.drawn
-        if not np.array_equal(drawn.origin, np.arange(len(base))):
+        if drawn.origin is not None:
             base = base.take(drawn.origin)
         count, nodes = len(base), base.total_nodes
         plain = base.select([*(base.node.keys() - {NUMBER}), *base.edge, "y", "label"])
@@ -229,7 +229,7 @@ def _hashes(base: GraphTable, drawn: Drawn) -> Hashes:
 def counted(block: MovedBlock) -> Counter[str]:
     """Count what a block says of itself."""
     return Counter(
-        graphs=len(block.drawn.origin),
+        graphs=len(block.drawn.same),
         nodes=len(block.drawn.features.values),
         unchanged=int(block.drawn.same.sum()),
         held_out=block.refused,

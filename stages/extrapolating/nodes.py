@@ -118,7 +118,7 @@ def sum_up(
         )
     return {
         "replicas": config.replicas,
-        "moved_features": int(replication.rules.chosen.sum()),
+        "moved_features": int(replication.rules.ways.mask.sum()),
         "moved_nodes": moved,
         "unchanged": unchanged,
         "without_partner": len(training_nodes(replication.source)) - len(replication.moved),

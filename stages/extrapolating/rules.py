@@ -16,7 +16,7 @@ from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array, Ints
 from gsx.stages.kernels.atoms import molecular
 from gsx.stages.kernels.featx import Domains, Floats
-from gsx.stages.kernels.moving import extrapolate, extrapolate_runs
+from gsx.stages.kernels.moving import Ways, extrapolate, extrapolate_runs
 from gsx.stages.kernels.rows import Features
 from gsx.storage.store import Artifact
 
@@ -33,9 +33,8 @@ _NAMES = ("mask", "low", "high", "step")
 class MovingRules:
     """What a config and a mask say of moving features."""
 
-    chosen: Array
-    """``[F]`` whether a feature is moved."""
-    domains: Domains
+    ways: Ways
+    """Which features are moved, and how they come back into their domains."""
     shape: float
     scale: float
     """Of the gamma distribution of λ."""
@@ -46,8 +45,6 @@ class MovingRules:
     """Times a sample is moved."""
     ranked: bool = False
     """Whether each node of a graph meets the node of equal rank, instead of all one node."""
-    mirror: bool = False
-    """Whether values come back from the ends of their domain instead of going around it."""
 
     def strengths(self, count: int, stream: np.random.Generator) -> Floats:
         """Draw λ of some pairs; it is negative where samples go towards their partner."""
@@ -57,15 +54,13 @@ class MovingRules:
 
     def move(self, own: Features, partner: Features, strength: Floats) -> Features:
         """Return rows ``own`` with chosen features moved, each away from its partner."""
-        return extrapolate(own, partner, strength, self.chosen, self.domains, mirror=self.mirror)
+        return extrapolate(own, partner, strength, self.ways)
 
     def move_runs(
         self, own: Array, partners: Array, partner: Ints, strength: Floats, ptr: Ints
     ) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return dense rows moved, runs of them from one row of partners each, and which stay."""
-        return extrapolate_runs(
-            own, partners, partner, strength, self.chosen, self.domains, ptr, mirror=self.mirror
-        )
+        return extrapolate_runs(own, partners, partner, strength, ptr, self.ways)
 
 
 def rules_of(
@@ -98,15 +93,13 @@ def rules_of(
             "of them with `--featx-features all`, or leave FeatX out."
         )
     return MovingRules(
-        chosen=chosen,
-        domains=domains,
+        ways=Ways.of(chosen, domains, mirror=config.featx_ends == "mirror"),
         shape=config.featx_shape,
         scale=config.featx_scale,
         towards=config.featx_direction == "interpolate",
         seed=config.seed,
         rounds=config.featx_rounds,
         ranked=config.featx_partner == "ranked",
-        mirror=config.featx_ends == "mirror",
     )
 
 

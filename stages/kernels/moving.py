@@ -29,59 +29,81 @@ _LEAST_ROWS = 64
 """Rows in hand at once, however many features there are."""
 
 
-def extrapolate(
-    own: Features,
-    partner: Features,
-    strength: Array,
-    mask: Array,
-    domains: Domains,
-    *,
-    mirror: bool = False,
-) -> Features:
-    """Return rows ``own`` ``[n, F]`` moved away from ``partner`` in the features of ``mask``.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """Features that are moved and whose domains are of one kind."""
 
-    ``strength`` is λ of every row; between -1 and 0 it moves towards its partner instead. At the
-    ends of a domain values go around it, or back with ``mirror``.
+    columns: Ints
+    number: int
+    """Its place in ``_RETURNS``."""
+    ends: list[Floats]
+    """Low, high and step of each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ways:
+    """Which features are moved, and how each comes back into its domain."""
+
+    mask: npt.NDArray[np.bool_]
+    domains: Domains
+    mirror: bool
+    """Whether values come back from the ends of a domain instead of going around it."""
+    kinds: tuple[_Kind, ...]
+
+    @classmethod
+    def of(cls, mask: Array, domains: Domains, *, mirror: bool = False) -> Ways:
+        """Tell the features of a mask ``[F]`` apart by the kinds of their domains."""
+        if len(mask) != len(domains.low):
+            raise StageError(
+                f"the mask is for {len(mask)} features and the domains for {len(domains.low)}. "
+                "Use the mask of this corpus."
+            )
+        grid = domains.step > 0
+        unit = ~grid & (domains.low == 0) & (domains.high == 1)
+        plain = [unit, ~grid & ~unit, grid]
+        every = enumerate([~grid, grid], start=len(plain)) if mirror else enumerate(plain)
+        kinds = []
+        for number, has in every:
+            columns = np.flatnonzero(mask & has)
+            ends = [values[columns] for values in (domains.low, domains.high, domains.step)]
+            if len(columns):
+                kinds.append(_Kind(columns, number, ends))
+        return cls(mask, domains, mirror, tuple(kinds))
+
+
+def extrapolate(own: Features, partner: Features, strength: Array, ways: Ways) -> Features:
+    """Return rows ``own`` ``[n, F]`` moved away from ``partner``, each by its ``strength`` λ.
+
+    Where that is between -1 and 0 a row goes towards its partner instead.
     """
     every = np.arange(partner.shape[0] + 1)
     if not isinstance(own, csr_matrix):
-        runs = (np.asarray(partner), every[:-1], strength, mask, domains, every)
-        return extrapolate_runs(own, *runs, mirror=mirror)[0]
-    _check(own, partner, len(every) - 1, strength, mask, domains, every)
-    far = strength.astype(np.float64)
-    return _extrapolate_sparse(own, csr_matrix(partner), far, mask, domains, mirror=mirror)
+        return extrapolate_runs(own, np.asarray(partner), every[:-1], strength, every, ways)[0]
+    _check(own, partner, len(every) - 1, strength, every, ways)
+    return _extrapolate_sparse(own, csr_matrix(partner), strength.astype(np.float64), ways)
 
 
 def extrapolate_runs(
-    own: Array,
-    partners: Array,
-    partner: Ints,
-    strength: Array,
-    mask: Array,
-    domains: Domains,
-    ptr: Ints,
-    *,
-    mirror: bool = False,
+    own: Array, partners: Array, partner: Ints, strength: Array, ptr: Ints, ways: Ways
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return dense rows moved likewise, and of every run whether none of its numbers has changed.
 
     Rows ``ptr[i]:ptr[i + 1]`` are moved away from row ``partner[i]`` of ``partners``, all by the
     same ``strength[i]``.
     """
-    _check(own, partners, len(partner), strength, mask, domains, ptr)
+    _check(own, partners, len(partner), strength, ptr, ways)
     samples = _Samples(own, partners, partner, strength.astype(np.float64, copy=False), ptr)
-    found = np.empty_like(own) if mask.all() else own.copy()
+    found = np.empty_like(own) if ways.mask.all() else own.copy()
     same = np.ones(len(partner), dtype=np.bool_)
     plain = all(
         rows.flags.c_contiguous and rows.dtype == np.float32 for rows in (own, partners, found)
     )
     fast = loops if plain else None
-    for columns, kind in _by_kind(mask, domains, mirror=mirror):
-        ends = [values[columns] for values in (domains.low, domains.high, domains.step)]
+    for kind in ways.kinds:
         if fast is None:
-            _move_by_numpy(samples, columns, kind, ends, found)
+            _move_by_numpy(samples, kind, found)
         else:
-            _move(fast, samples, columns, kind, ends, found, same)
+            _move(fast, samples, kind, found, same)
     return found, unchanged(own, found, ptr) if fast is None else same
 
 
@@ -118,16 +140,15 @@ def unchanged(own: Array, moved: Array, ptr: Ints) -> npt.NDArray[np.bool_]:
 def _move(
     loops: ModuleType,
     samples: _Samples,
-    columns: Ints,
-    kind: int,
-    ends: list[Floats],
+    kind: _Kind,
     found: Array,
     same: npt.NDArray[np.bool_],
 ) -> None:
     """Move some features, all of one kind; ``same`` becomes false where a run changes."""
+    columns, number, ends = kind.columns, kind.number, kind.ends
     if len(columns) == found.shape[1]:
         s = samples
-        loops.move(kind, s.own, s.partners, s.partner, s.strength, s.ptr, *ends, found, same)
+        loops.move(number, s.own, s.partners, s.partner, s.strength, s.ptr, *ends, found, same)
         return
     row = run = 0
     for s in samples.pieces(len(columns)):
@@ -135,16 +156,15 @@ def _move(
         moved, stay = np.empty_like(own), same[run : run + len(s.partner)]
         every = np.arange(len(s.partner))
         theirs = theirs.take(columns, axis=1)
-        loops.move(kind, own, theirs, every, s.strength, s.ptr, *ends, moved, stay)
+        loops.move(number, own, theirs, every, s.strength, s.ptr, *ends, moved, stay)
         found[row : row + len(own), columns] = moved
         row, run = row + len(own), run + len(s.partner)
 
 
-def _move_by_numpy(
-    samples: _Samples, columns: Ints, kind: int, ends: list[Floats], found: Array
-) -> None:
+def _move_by_numpy(samples: _Samples, kind: _Kind, found: Array) -> None:
     """Do the same feature by feature: NumPy is slow where the last axis is short."""
-    returned, (low, high, step) = _RETURNS[kind], (values[:, None] for values in ends)
+    columns, returned = kind.columns, _RETURNS[kind.number]
+    low, high, step = (values[:, None] for values in kind.ends)
     row, every = 0, len(columns) == found.shape[1]
     for s in samples.pieces(len(columns)):
         counts = np.diff(s.ptr)
@@ -158,27 +178,11 @@ def _move_by_numpy(
         row += len(s.own)
 
 
-def _by_kind(mask: Array, domains: Domains, *, mirror: bool) -> Iterator[tuple[Ints, int]]:
-    """Yield the chosen features whose domains are of one kind, and its place in ``_RETURNS``."""
-    grid = domains.step > 0
-    unit = ~grid & (domains.low == 0) & (domains.high == 1)
-    kinds = [unit, ~grid & ~unit, grid]
-    for kind, has in enumerate([~grid, grid], start=len(kinds)) if mirror else enumerate(kinds):
-        columns = np.flatnonzero(mask & has)
-        if len(columns):
-            yield columns, kind
-
-
 def _extrapolate_sparse(
-    own: csr_matrix,
-    partner: csr_matrix,
-    strength: Floats,
-    mask: Array,
-    domains: Domains,
-    *,
-    mirror: bool,
+    own: csr_matrix, partner: csr_matrix, strength: Floats, ways: Ways
 ) -> csr_matrix:
     """Move what is stored in either row; where both are zero, zero stays."""
+    mask, domains = ways.mask, ways.domains
     outside = np.flatnonzero(mask & ((domains.low > 0) | (domains.high < 0)))
     if len(outside):
         raise StageError(
@@ -195,7 +199,7 @@ def _extrapolate_sparse(
     moved = csr_matrix(own.astype(np.float64) + step)
     column = moved.indices
     ends = (each[column] for each in (domains.low, domains.high, domains.step))
-    moved.data = np.where(mask[column], wrap(moved.data, *ends, mirror=mirror), moved.data)
+    moved.data = np.where(mask[column], wrap(moved.data, *ends, mirror=ways.mirror), moved.data)
     moved = moved.astype(own.dtype)
     moved.eliminate_zeros()
     moved.sort_indices()
@@ -288,13 +292,7 @@ _RETURNS: tuple[Callable[..., Floats], ...] = (
 
 
 def _check(
-    own: Features,
-    partners: Features,
-    count: int,
-    strength: Array,
-    mask: Array,
-    domains: Domains,
-    ptr: Ints,
+    own: Features, partners: Features, count: int, strength: Array, ptr: Ints, ways: Ways
 ) -> None:
     if (int(ptr[-1]), partners.shape[1]) != own.shape or not (
         len(strength) == count == len(ptr) - 1
@@ -303,8 +301,8 @@ def _check(
             f"{own.shape[0]} rows of {own.shape[1]} features cannot meet {count} of "
             f"{partners.shape[1]} with {len(strength)} strengths."
         )
-    if len(mask) != own.shape[1] or len(domains.low) != own.shape[1]:
+    if len(ways.mask) != own.shape[1]:
         raise StageError(
-            f"the mask is for {len(mask)} features and the domains for {len(domains.low)}; rows "
-            f"have {own.shape[1]}. Use the mask of this corpus."
+            f"the mask is for {len(ways.mask)} features; rows have {own.shape[1]}. Use the mask of "
+            "this corpus."
         )
