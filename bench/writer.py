@@ -18,9 +18,9 @@ from pathlib import Path
 import corpora
 import pyarrow.parquet as pq
 
+from gsx.storage.arrow import to_arrow
 from gsx.storage.corpus_writer import Format, Shard, plan_shards
 from gsx.storage.disk import remove_tree
-from gsx.storage.parquet import to_arrow
 from gsx.table import GraphTable
 
 COMMAND = "python bench/writer.py"

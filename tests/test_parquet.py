@@ -15,7 +15,8 @@ from gsx.columns import Column
 from gsx.errors import ArtifactError, TableError
 from gsx.ragged import Ragged, texts_of
 from gsx.storage import parquet
-from gsx.storage.parquet import ParquetShard, arrow_schema, from_arrow, to_arrow, write_parquet
+from gsx.storage.arrow import arrow_schema, from_arrow, to_arrow
+from gsx.storage.parquet import ParquetShard, write_parquet
 from gsx.storage.place import Place
 from gsx.table import GraphTable, concat, cut
 from tests.strategies import tables, tiny_info, tiny_table
