@@ -310,7 +310,7 @@ def _denoised(run: _Run, stream: np.random.Generator) -> Array:
     rates = np.repeat(expected / np.maximum(np.diff(ptr), 1), np.diff(ptr)).astype(np.float32)
     rates = np.minimum(rates, 0.5)
     left, right = run.attachments.ends(np.arange(size), rows_of(ptr))
-    plain = torch.from_numpy(run.logits())
+    plain = torch.from_numpy(run.logits()).to(run.model.device)
     bits = (stream.random(size, dtype=np.float32) < rates).astype(np.float32)
     odds = np.empty(size, dtype=np.float32)
     for step in range(STEPS, 0, -1):
@@ -319,13 +319,9 @@ def _denoised(run: _Run, stream: np.random.Generator) -> Array:
         ends = np.concatenate([left[ones], right[ones]])
         degree = np.bincount(ends, minlength=len(run.terms[1])).astype(np.float32)
         around = (torch.from_numpy(degree[left]), torch.from_numpy(degree[right]))
-        seen = noise_terms(torch.from_numpy(bits), level, *around)
-        odds = (
-            run.model.decoder.denoised(plain, seen)
-            .clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
-            .exp()
-            .numpy()
-        )
+        seen = noise_terms(torch.from_numpy(bits), level, *around).to(run.model.device)
+        logits = run.model.decoder.denoised(plain, seen).clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+        odds = logits.exp().cpu().numpy()
         if step > 1:
             true = torch.from_numpy(odds / (1 + odds))
             one = earlier(torch.from_numpy(bits), true, torch.from_numpy(rates), step)
