@@ -5,7 +5,9 @@ import json
 import msgspec
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
+from safetensors.torch import save_file
 
 from gsx.cli.main import cli
 from gsx.errors import StageError, UsageError
@@ -121,6 +123,33 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options)
     assert begun == [0, 1, 2, 3, 3, 4]
     assert resumed.manifest.digest == whole.manifest.digest
     assert not list(resumed.place.local.glob("checkpoint*"))
+
+
+def test_a_run_that_was_stopped_on_another_kind_of_device_goes_on(tmp_path, monkeypatch):
+    """Random streams of a GPU have another state than those of a CPU."""
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+
+    def save_as_on_a_gpu(arrays, path, metadata):
+        if "stream" in arrays:
+            arrays = {**arrays, "stream": torch.zeros(16, dtype=torch.uint8)}
+        save_file(arrays, path, metadata)
+
+    epoch, begun = Steps.epoch, []
+
+    def stop_in_the_second(self, number):
+        begun.append(number)
+        if begun == [0, 1]:
+            raise KeyboardInterrupt
+        return epoch(self, number)
+
+    monkeypatch.setattr("safetensors.torch.save_file", save_as_on_a_gpu)
+    monkeypatch.setattr(Steps, "epoch", stop_in_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, corpus, epochs=3, dropout=0.3)
+    model = train(tmp_path, corpus, epochs=3, dropout=0.3)
+    assert begun == [0, 1, 1, 2]
+    curves = json.loads(model.place.read_bytes("curves.json", limit=1 << 20))
+    assert [curve["epoch"] for curve in curves] == [0, 1, 2]
 
 
 def test_the_learning_rate_falls_as_the_schedule_says(tmp_path):

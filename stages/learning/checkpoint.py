@@ -1,5 +1,6 @@
 """A training run that was stopped goes on from its last finished epoch, to the same bytes.
 
+Where it goes on with another device, bytes are others, as they are from device to device.
 A checkpoint is a unit of the draft that nobody asks for at the end, so it is never published.
 """
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from gsx.stages.nets.descent import torch_stream
 from gsx.storage.draft import Draft
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ def restore(draft: Draft, steps: Steps, fitted: Fitted, epochs: int) -> int:
         net.load_state_dict(_below(arrays, part))
     for part, optimizer in _optimizers(steps).items():
         _restore_optimizer(optimizer, _below(arrays, part))
-    steps.net.dropout.stream.set_state(arrays["stream"])
+    _restore_stream(steps, arrays["stream"], done)
     if steps.averaged is not None:
         steps.averaged.steps = facts["averaged_steps"]
     fitted.curves += facts["curves"]
@@ -89,6 +91,16 @@ def restore(draft: Draft, steps: Steps, fitted: Fitted, epochs: int) -> int:
         weights = {name: value.numpy() for name, value in _below(arrays, f"kept.{rule}").items()}
         fitted.kept[rule] = Kept(epoch, weights)
     return done
+
+
+def _restore_stream(steps: Steps, state: Tensor, done: int) -> None:
+    """Take up the stream of dropout; one of another kind of device cannot be, and starts anew."""
+    stream = steps.net.dropout.stream
+    if state.shape == stream.get_state().shape:
+        stream.set_state(state)
+    else:
+        name = ("train", "dropout", done)
+        stream.manual_seed(torch_stream(steps.config.seed, *name).initial_seed())
 
 
 def _nets(steps: Steps) -> dict[str, nn.Module]:
