@@ -149,11 +149,11 @@ def losses_of(
     each = functional.binary_cross_entropy_with_logits(logit, bridged.float(), reduction="none")
     kl = 0.5 * (read.mean**2 + read.log_variance.exp() - 1 - read.log_variance).sum()
     kl = kl if model.shape.model == "vae" else 0 * kl
-    known = attribute_rows(model, pairs.attr)
     told = torch.zeros((), device=model.device)
     if model.shape.attributes:
         logits = attribute_logits(model, read.latent, pairs)
-        told = functional.cross_entropy(logits, torch.from_numpy(known), reduction="sum")
+        known = torch.from_numpy(attribute_rows(model, pairs.attr)).to(model.device)
+        told = functional.cross_entropy(logits, known, reduction="sum")
     return {
         "bridge": (each * weight).sum() / count,
         "attribute": told / count,
