@@ -13,7 +13,7 @@ from gsx.stages.learning.evaluate import evaluate
 from gsx.stages.learning.fit import Steps
 from gsx.storage.corpus import Corpus
 from tests.conftest import motif_split
-from tests.made import run_recipe, run_stage, write_small_corpus
+from tests.made import attributed, attributed_info, run_recipe, run_stage, write_small_corpus
 from tests.pretended import CPU, GPU, WrongDeviceError, pretended_gpu
 
 SIZES = {"train": 90, "id_val": 30, "ood_val": 30, "ood_test": 30}
@@ -64,6 +64,14 @@ def test_every_learner_keeps_to_its_device(tmp_path, corpora, learner, level):
 def test_every_network_keeps_to_its_device(tmp_path, corpora, options):
     corpus = corpora["node" if options.get("backbone") == "gcn" else "graph"]
     on_both(tmp_path, "train", {**GRAPHS, **options}, corpus)
+
+
+@pytest.mark.parametrize(
+    ("stage", "options"), [("train", GRAPHS), ("bridge", {"epochs": 2, "width": 16})]
+)
+def test_attributes_of_edges_keep_to_their_device(tmp_path, stage, options):
+    corpus = write_small_corpus(tmp_path, attributed, attributed_info(), sizes=SIZES)
+    on_both(tmp_path, stage, options, corpus)
 
 
 def test_sixteen_bits_keep_to_their_device(tmp_path, corpora):
