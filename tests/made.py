@@ -8,6 +8,7 @@ from gsx.pipeline.recipe import parse_config, parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.pipeline.stages import stage_named
 from gsx.stages.datasets import motif
+from gsx.stages.learning.fit import Steps
 from gsx.storage.corpus_writer import plan_shards, write_corpus
 from gsx.storage.publish import Identity, build
 from gsx.storage.store import Store
@@ -45,6 +46,31 @@ def write_small_corpus(folder, change, info=None, sizes=None):
         kind="corpus", stage="prepare", stage_version=1, config={"change": change.__name__}
     )
     return build(Store.at(folder), identity, produce).artifact
+
+
+def unchanged(table):
+    """Return a table as it is, where a change is asked for."""
+    return table
+
+
+def corpora_of_both_levels(folder, sizes):
+    """Write a small corpus of labelled graphs, and one of labelled nodes."""
+    nodes = run_recipe(folder, '[prepare]\ndataset = "cbas-color"\n')["prepare"]
+    return {"graph": write_small_corpus(folder, unchanged, sizes=sizes), "node": nodes}
+
+
+def stop_training(monkeypatch, epoch):
+    """Interrupt the next training run in an epoch; return the list of epochs that were begun."""
+    plain, begun = Steps.epoch, []
+
+    def stopping(self, number):
+        begun.append(number)
+        if number == epoch and begun.count(epoch) == 1:
+            raise KeyboardInterrupt
+        return plain(self, number)
+
+    monkeypatch.setattr(Steps, "epoch", stopping)
+    return begun
 
 
 def without_edges(table):

@@ -11,14 +11,10 @@ from gsx.pipeline.plan import Step, identity_of
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.stages import stage_named
 from gsx.stages.nets.device import device_named, fitting_precision
-from tests.made import run_stage, write_small_corpus
+from tests.made import run_stage, unchanged, write_small_corpus
 
 SMALL = {"width": 16, "epochs": 2, "batch_size": 32, "source": "prepare"}
 SIZES = {"train": 90, "id_val": 30}
-
-
-def unchanged(table):
-    return table
 
 
 @pytest.fixture

@@ -7,14 +7,10 @@ import pytest
 
 from gsx.errors import StageError
 from gsx.stages.learning.fit import Steps
-from tests.made import run_stage, write_small_corpus
+from tests.made import run_stage, unchanged, write_small_corpus
 
 SIZES = {"train": 180, "id_val": 30, "ood_val": 30}
 SMALL = {"width": 16, "batch_size": 32, "source": "prepare"}
-
-
-def unchanged(table):
-    return table
 
 
 def train(folder, corpus, **options):

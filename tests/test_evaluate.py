@@ -14,15 +14,11 @@ from gsx.stages.datasets import motif
 from gsx.stages.learning.evaluate import buckets, evaluate, over_models
 from gsx.storage.corpus import Corpus
 from tests.conftest import motif_split
-from tests.made import attributed, attributed_info, run_stage, write_small_corpus
+from tests.made import attributed, attributed_info, run_stage, unchanged, write_small_corpus
 
 CPU = torch.device("cpu")
 SIZES = {"train": 120, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_test": 60}
 SMALL = {"width": 16, "epochs": 2, "batch_size": 32, "source": "prepare"}
-
-
-def unchanged(table):
-    return table
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from gsx.errors import StageError, UsageError
 from gsx.stages.datasets import motif
 from gsx.stages.learners.kinds import KINDS, check_applies, matters
 from gsx.stages.learning.choice import MAKERS
-from gsx.stages.learning.fit import Lesson, Steps, _course
+from gsx.stages.learning.fit import Lesson, _course
 from gsx.stages.learning.lesson import environments, read_train, shape_of
 from gsx.stages.train import STAGE, TrainConfig, resolve
 from gsx.storage.corpus import Corpus
-from tests.made import run_recipe, run_stage, write_small_corpus
+from tests.made import corpora_of_both_levels, run_stage, stop_training, write_small_corpus
 
 SIZES = {"train": 60, "id_val": 20, "ood_val": 20}
 GRAPHS = {"source": "prepare", "width": 8, "epochs": 3, "batch_size": 20}
@@ -27,17 +27,11 @@ NEW = {
 }
 
 
-def unchanged(table):
-    return table
-
-
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        folder = tmp_path_factory.mktemp("store")
-        nodes = run_recipe(folder, '[prepare]\ndataset = "cbas-color"\n')["prepare"]
-        return {"graph": write_small_corpus(folder, unchanged, sizes=SIZES), "node": nodes}
+        return corpora_of_both_levels(tmp_path_factory.mktemp("store"), SIZES)
 
 
 def train(folder, corpora, level, **options):
@@ -61,18 +55,11 @@ def test_every_learner_is_listed_once_everywhere():
 def test_a_stopped_run_goes_on_to_the_same_bytes(corpora, tmp_path, monkeypatch, learner, level):
     options = {"learner": learner, "dropout": 0.2, **NEW[learner]}
     whole = train(tmp_path / "whole", corpora, level, **options)
-    epoch = Steps.epoch
-
-    def stop_in_the_third(self, number):
-        if number == 2:
-            raise KeyboardInterrupt
-        return epoch(self, number)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Steps, "epoch", stop_in_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            train(tmp_path / "parts", corpora, level, **options)
+    begun = stop_training(monkeypatch, 2)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "parts", corpora, level, **options)
     resumed = train(tmp_path / "parts", corpora, level, **options)
+    assert begun == [0, 1, 2, 2]
     assert resumed.manifest.digest == whole.manifest.digest
     plain = train(tmp_path / "plain", corpora, level, dropout=0.2)
     assert plain.manifest.digest != whole.manifest.digest

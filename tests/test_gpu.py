@@ -10,10 +10,16 @@ from gsx.stages.bridges.draw import Attachments, Nodes, draw_bridges
 from gsx.stages.bridges.model import BridgeModel, BridgeShape
 from gsx.stages.learners.kinds import KINDS
 from gsx.stages.learning.evaluate import evaluate
-from gsx.stages.learning.fit import Steps
 from gsx.storage.corpus import Corpus
 from tests.conftest import motif_split
-from tests.made import attributed, attributed_info, run_recipe, run_stage, write_small_corpus
+from tests.made import (
+    attributed,
+    attributed_info,
+    corpora_of_both_levels,
+    run_stage,
+    stop_training,
+    write_small_corpus,
+)
 from tests.pretended import CPU, GPU, WrongDeviceError, pretended_gpu
 
 SIZES = {"train": 90, "id_val": 30, "ood_val": 30, "ood_test": 30}
@@ -21,17 +27,11 @@ GRAPHS = {"source": "prepare", "width": 16, "epochs": 2, "batch_size": 32}
 NODES = {**GRAPHS, "backbone": "gcn", "batch_size": 200, "samples": 3, "coverage": 5}
 
 
-def unchanged(table):
-    return table
-
-
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        folder = tmp_path_factory.mktemp("store")
-        nodes = run_recipe(folder, '[prepare]\ndataset = "cbas-color"\n')["prepare"]
-        return {"graph": write_small_corpus(folder, unchanged, sizes=SIZES), "node": nodes}
+        return corpora_of_both_levels(tmp_path_factory.mktemp("store"), SIZES)
 
 
 def on_both(folder, stage, options, corpus):
@@ -81,15 +81,7 @@ def test_sixteen_bits_keep_to_their_device(tmp_path, corpora):
 
 
 def test_a_stopped_run_goes_on_on_its_device(tmp_path, corpora, monkeypatch):
-    epoch, begun = Steps.epoch, []
-
-    def stop_in_the_second(self, number):
-        begun.append(number)
-        if begun == [0, 1]:
-            raise KeyboardInterrupt
-        return epoch(self, number)
-
-    monkeypatch.setattr(Steps, "epoch", stop_in_the_second)
+    begun = stop_training(monkeypatch, 1)
     options = {**GRAPHS, "learner": "dann", "average": 0.9, "device": "cuda"}
     with pretended_gpu():
         with pytest.raises(KeyboardInterrupt):

@@ -19,7 +19,7 @@ from gsx.stages.nets.descent import torch_stream
 from gsx.stages.nets.networks import fresh
 from gsx.stages.train import STAGE, TrainConfig, resolve
 from gsx.storage.corpus import Corpus
-from tests.made import run_stage, write_small_corpus
+from tests.made import run_stage, stop_training, unchanged, write_small_corpus
 
 CPU = torch.device("cpu")
 SUBGRAPHS = ("dir", "gil", "ciga", "lisa-subgraph")
@@ -35,10 +35,6 @@ SIZES = {"train": 64, "id_val": 20, "ood_val": 20}
 SMALL = {"source": "prepare", "width": WIDTH, "epochs": 2, "batch_size": 32}
 
 
-def unchanged(table):
-    return table
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_small_corpus(tmp_path_factory.mktemp("corpus"), unchanged, sizes=SIZES)
@@ -52,15 +48,7 @@ def train(folder, corpus, **options):
 def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, corpus, learner):
     options = {"learner": learner, "dropout": 0.2, "average": 0.9}
     whole = train(tmp_path / "whole", corpus, **options)
-    epoch, begun = Steps.epoch, []
-
-    def stop_in_the_second(self, number):
-        begun.append(number)
-        if begun == [0, 1]:
-            raise KeyboardInterrupt
-        return epoch(self, number)
-
-    monkeypatch.setattr(Steps, "epoch", stop_in_the_second)
+    begun = stop_training(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "parts", corpus, **options)
     resumed = train(tmp_path / "parts", corpus, **options)

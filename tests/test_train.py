@@ -13,9 +13,16 @@ from gsx.cli.main import cli
 from gsx.errors import StageError, UsageError
 from gsx.stages.datasets import motif
 from gsx.stages.learning.chart import curves_svg
-from gsx.stages.learning.fit import Steps
 from gsx.stages.train import TrainConfig, resolve
-from tests.made import attributed, attributed_info, run_recipe, run_stage, write_small_corpus
+from tests.made import (
+    attributed,
+    attributed_info,
+    run_recipe,
+    run_stage,
+    stop_training,
+    unchanged,
+    write_small_corpus,
+)
 
 SIZES = {"train": 180, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_test": 30}
 SMALL = {"width": 16, "epochs": 2, "batch_size": 32}
@@ -40,10 +47,6 @@ def made(tmp_path_factory):
         patch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
         folder = tmp_path_factory.mktemp("store")
         return {"store": folder, **run_recipe(folder, RECIPE)}
-
-
-def unchanged(table):
-    return table
 
 
 def train(folder, corpus, **options):
@@ -108,15 +111,7 @@ def test_every_learner_trains_the_same_twice(tmp_path, learner):
 def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
     corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
     whole = train(tmp_path / "whole", corpus, epochs=5, **options)
-    epoch, begun = Steps.epoch, []
-
-    def stop_in_the_fourth(self, number):
-        begun.append(number)
-        if number == 3 and begun.count(3) == 1:
-            raise KeyboardInterrupt
-        return epoch(self, number)
-
-    monkeypatch.setattr(Steps, "epoch", stop_in_the_fourth)
+    begun = stop_training(monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "parts", corpus, epochs=5, **options)
     resumed = train(tmp_path / "parts", corpus, epochs=5, **options)
@@ -134,16 +129,8 @@ def test_a_run_that_was_stopped_on_another_kind_of_device_goes_on(tmp_path, monk
             arrays = {**arrays, "stream": torch.zeros(16, dtype=torch.uint8)}
         save_file(arrays, path, metadata)
 
-    epoch, begun = Steps.epoch, []
-
-    def stop_in_the_second(self, number):
-        begun.append(number)
-        if begun == [0, 1]:
-            raise KeyboardInterrupt
-        return epoch(self, number)
-
     monkeypatch.setattr("safetensors.torch.save_file", save_as_on_a_gpu)
-    monkeypatch.setattr(Steps, "epoch", stop_in_the_second)
+    begun = stop_training(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, corpus, epochs=3, dropout=0.3)
     model = train(tmp_path, corpus, epochs=3, dropout=0.3)

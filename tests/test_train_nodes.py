@@ -10,14 +10,13 @@ from gsx.columns import SPLITS, CorpusInfo, Environment, Feature, corpus_columns
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Ragged, pointers
 from gsx.seeds import rng
-from gsx.stages.learning.fit import Steps
 from gsx.stages.learning.nodes import node_shape
 from gsx.stages.train import TrainConfig, resolve
 from gsx.storage.corpus_writer import plan_shards, write_corpus
 from gsx.storage.publish import Identity, build
 from gsx.storage.store import Store
 from tests.artifacts import gsx as command
-from tests.made import run_recipe, run_stage
+from tests.made import run_recipe, run_stage, stop_training
 
 SMALL = {"source": "prepare", "backbone": "gcn", "width": 16, "epochs": 3, "batch_size": 200,
          "samples": 3, "coverage": 5}  # fmt: skip
@@ -82,18 +81,11 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(cbas, tmp_path)
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(cbas, tmp_path, monkeypatch):
     whole = train(tmp_path / "a", cbas, dropout=0.5)
-    epoch = Steps.epoch
-
-    def stop_in_the_second(self, number):
-        if number == 1:
-            raise KeyboardInterrupt
-        return epoch(self, number)
-
-    monkeypatch.setattr(Steps, "epoch", stop_in_the_second)
+    begun = stop_training(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "b", cbas, dropout=0.5)
-    monkeypatch.setattr(Steps, "epoch", epoch)
     assert train(tmp_path / "b", cbas, dropout=0.5).manifest.digest == whole.manifest.digest
+    assert begun == [0, 1, 1, 2]
 
 
 def other_labels(table):

@@ -15,7 +15,7 @@ from gsx.pipeline.space import Space, options_of, read_space
 from gsx.pipeline.study import Study, alone
 from gsx.stages.learning.fit import Steps
 from gsx.storage.store import Store
-from tests.made import write_small_corpus
+from tests.made import unchanged, write_small_corpus
 
 PAPER = METHODS["g-splice"].values
 SIZES = {"train": 60, "id_val": 20, "id_test": 20, "ood_val": 30, "ood_test": 30}
@@ -34,10 +34,6 @@ batch_size = [16]
 """
 CHOICES = 8
 """Of f, learner and width."""
-
-
-def unchanged(table):
-    return table
 
 
 def gsx(*words):
