@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gsx.pipeline.code_digest import code_digest
 from gsx.pipeline.recipe import Recipe
 from gsx.pipeline.stages import STAGES
 from gsx.stages.stage import Stage
@@ -83,7 +81,7 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
             for name, path in sorted(step.stage.raw_files(step.config).items())
         },
         seeds=step.stage.seeds(step.config),
-        source=source_digest(step.stage.sources + step.stage.own_sources(step.config)),
+        source=code_digest([step.stage.module]),
     )
 
 
@@ -105,13 +103,3 @@ def inspect_plan(
         state = "missing" if artifact is None else "done"
         statuses.append(Status(step=step.name, kind=step.stage.kind, state=state, key=key))
     return statuses
-
-
-def source_digest(modules: tuple[str, ...]) -> str:
-    """Return one hash over the code of some modules."""
-    digest = hashlib.sha256()
-    for name in modules:
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.origin is not None:
-            digest.update(Path(spec.origin).read_bytes())
-    return digest.hexdigest()

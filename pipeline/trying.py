@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gsx.errors import PartialError, StoreError
-from gsx.pipeline.plan import source_digest
+from gsx.pipeline.code_digest import code_digest
 from gsx.pipeline.runner import Watch
 from gsx.pipeline.shards import (
     OUT_OF_MEMORY,
@@ -139,4 +139,4 @@ def _job(common: Common, source: Artifact, store: Store) -> Job:
 
 def _code() -> str:
     """Return one hash over the code of all stages of a trial."""
-    return source_digest(tuple(m for name in SECTIONS for m in stage_named(name).sources))
+    return code_digest(stage_named(name).module for name in SECTIONS)

@@ -19,7 +19,8 @@ from pathlib import Path
 import msgspec
 
 from gsx.errors import StoreError, UsageError
-from gsx.pipeline.plan import Step, identity_of, source_digest
+from gsx.pipeline.code_digest import code_digest
+from gsx.pipeline.plan import Step, identity_of
 from gsx.pipeline.shards import Failure, Job, Result, keep_memory, make_one
 from gsx.pipeline.stages import stage_named
 from gsx.stages.datasets.blocks import pack, unpack
@@ -76,8 +77,7 @@ def _check(data: bytes) -> None:
     job = msgspec.json.decode(data, type=Job)
     require_versions(job)
     stage = stage_named(job.stage)
-    config = msgspec.convert(job.config, stage.config)
-    require_source(job, source_digest(stage.sources + stage.own_sources(config)))
+    require_source(job, code_digest([stage.module]))
 
 
 def _make(data: bytes, number: int, scratch: Path) -> Result:

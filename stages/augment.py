@@ -115,6 +115,7 @@ def open_workshop(config: AugmentConfig, inputs: Mapping[str, Artifact]) -> Work
 
 
 STAGE = Stage(
+    module=__name__,
     name="augment",
     version=1,
     kind="corpus",
@@ -123,21 +124,4 @@ STAGE = Stage(
     resolve=resolve,
     workshop=open_workshop,
     seeds=lambda config: {"augment": config.seed},
-    sources=(
-        "gsx.stages.augment",
-        "gsx.stages.augmenters.block",
-        "gsx.stages.augmenters.changer",
-        "gsx.stages.augmenters.drop_edge",
-        "gsx.stages.augmenters.drop_node",
-        "gsx.stages.augmenters.g_mixup",
-        "gsx.stages.augmenters.mask_feature",
-        "gsx.stages.augmenters.nodes",
-        "gsx.stages.augmenters.workshop",
-        "gsx.stages.beside",
-        "gsx.stages.kernels.graphons",
-        "gsx.stages.kernels.rows",
-        "gsx.stages.kernels.turns",
-        "gsx.stages.kernels.wl",
-        "gsx.stages.splicing.columns",
-    ),
 )

@@ -192,6 +192,7 @@ def frequent_rows(values: Array) -> tuple[tuple[tuple[float, ...], ...], tuple[f
 
 
 STAGE = Stage(
+    module=__name__,
     name="bridge",
     version=1,
     kind="bridge",
@@ -201,18 +202,4 @@ STAGE = Stage(
     run=run,
     seeds=lambda config: {"bridge": config.seed},
     places=("device",),
-    sources=(
-        "gsx.stages.bridge",
-        "gsx.stages.bridges.diffusion",
-        "gsx.stages.bridges.fit",
-        "gsx.stages.bridges.lesson",
-        "gsx.stages.bridges.model",
-        "gsx.stages.bridges.quality",
-        "gsx.stages.kernels.cuts",
-        "gsx.stages.kernels.inputs",
-        "gsx.stages.kernels.subgraphs",
-        "gsx.stages.kernels.walks",
-        "gsx.stages.nets.bridge",
-        "gsx.stages.nets.gin",
-    ),
 )

@@ -50,6 +50,7 @@ def run(
 
 
 STAGE = Stage(
+    module=__name__,
     name="convert",
     version=1,
     kind="corpus",
@@ -57,5 +58,4 @@ STAGE = Stage(
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,
-    sources=("gsx.stages.convert",),
 )

@@ -288,6 +288,7 @@ def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 STAGE = Stage(
+    module=__name__,
     name="describe",
     version=3,
     kind="statistics",
@@ -295,12 +296,4 @@ STAGE = Stage(
     inputs={"corpus": "prepare"},
     resolve=lambda config: config,
     run=run,
-    sources=(
-        "gsx.stages.describe",
-        "gsx.stages.kernels.node_shift",
-        "gsx.stages.kernels.numbering",
-        "gsx.stages.kernels.shift",
-        "gsx.stages.kernels.statistics",
-        "gsx.stages.kernels.wl",
-    ),
 )

@@ -225,6 +225,7 @@ def _read(corpus: Corpus) -> GraphTable:
 
 
 STAGE = Stage(
+    module=__name__,
     name="extract",
     version=4,
     kind="extractor",
@@ -234,21 +235,4 @@ STAGE = Stage(
     run=run,
     seeds=lambda config: {"extract": config.seed},
     places=("device",),
-    sources=(
-        "gsx.stages.extract",
-        "gsx.stages.extractors.balance",
-        "gsx.stages.extractors.lesson",
-        "gsx.stages.extractors.pair",
-        "gsx.stages.extractors.posterior",
-        "gsx.stages.extractors.quality",
-        "gsx.stages.extractors.teaching",
-        "gsx.stages.kernels.subgraphs",
-        "gsx.stages.kernels.walks",
-        "gsx.stages.nets.descent",
-        "gsx.stages.nets.gin",
-        "gsx.stages.nets.inputs",
-        "gsx.stages.nets.labels",
-        "gsx.stages.nets.matching",
-        "gsx.stages.nets.posteriors",
-    ),
 )

@@ -194,22 +194,8 @@ def open_workshop(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Wor
     return Splicing(config, inputs)
 
 
-FEATX_SOURCES = (
-    "gsx.stages.extrapolating.build",
-    "gsx.stages.extrapolating.graphs",
-    "gsx.stages.extrapolating.nodes",
-    "gsx.stages.extrapolating.plan",
-    "gsx.stages.extrapolating.rules",
-    "gsx.stages.extrapolating.workshop",
-    "gsx.stages.kernels.featx",
-    "gsx.stages.kernels.moving",
-    "gsx.stages.kernels.ranking",
-    "gsx.stages.kernels.rows",
-    "gsx.stages.kernels.turns",
-)
-"""Modules whose code decides the result where features are moved."""
-
 STAGE = Stage(
+    module=__name__,
     name="generate",
     version=3,
     kind="corpus",
@@ -229,35 +215,4 @@ STAGE = Stage(
         **FEATX_DEFAULTS,
         "replicas": 4,
     },
-    own_sources=lambda config: FEATX_SOURCES if config.featx else (),
-    sources=(
-        "gsx.stages.generate",
-        "gsx.stages.bridges.diffusion",
-        "gsx.stages.bridges.draw",
-        "gsx.stages.bridges.model",
-        "gsx.stages.kernels.choice",
-        "gsx.stages.kernels.chords",
-        "gsx.stages.kernels.cuts",
-        "gsx.stages.kernels.fragments",
-        "gsx.stages.kernels.inputs",
-        "gsx.stages.kernels.rdmols",
-        "gsx.stages.kernels.rebuild",
-        "gsx.stages.kernels.smiles_text",
-        "gsx.stages.kernels.splice",
-        "gsx.stages.kernels.subgraphs",
-        "gsx.stages.kernels.wl",
-        "gsx.stages.kernels.written",
-        "gsx.stages.nets.bridge",
-        "gsx.stages.nets.gin",
-        "gsx.stages.splicing.build",
-        "gsx.stages.splicing.columns",
-        "gsx.stages.splicing.components",
-        "gsx.stages.splicing.compose",
-        "gsx.stages.splicing.growth",
-        "gsx.stages.splicing.joints",
-        "gsx.stages.splicing.molecules",
-        "gsx.stages.splicing.plan",
-        "gsx.stages.splicing.splicer",
-        "gsx.stages.splicing.workshop",
-    ),
 )

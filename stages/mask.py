@@ -119,6 +119,7 @@ def _run(
 
 
 STAGE = Stage(
+    module=__name__,
     name="mask",
     version=2,
     kind="mask",
@@ -127,14 +128,4 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"mask": config.seed},
-    sources=(
-        "gsx.stages.mask",
-        "gsx.stages.kernels.featx",
-        "gsx.stages.kernels.rows",
-        "gsx.stages.masks.domains",
-        "gsx.stages.masks.evidence",
-        "gsx.stages.masks.learn",
-        "gsx.stages.nets.descent",
-        "gsx.stages.nets.gin",
-    ),
 )

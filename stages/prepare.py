@@ -224,6 +224,7 @@ def accept(config: PrepareConfig, manifest: Manifest) -> None:
 
 
 STAGE = Stage(
+    module=__name__,
     name="prepare",
     version=1,
     kind="corpus",
@@ -231,8 +232,6 @@ STAGE = Stage(
     resolve=resolve,
     run=run,
     seeds=lambda config: {"prepare": config.seed},
-    sources=("gsx.stages.prepare",),
-    own_sources=lambda config: family_of(config.dataset).sources,
     raw_files=raw_files,
     accept=accept,
     places=("raw", "file", "strict", "edges"),

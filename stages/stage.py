@@ -52,10 +52,8 @@ class Stage:
     """Open what makes the artifact shard by shard, here or on workers."""
     seeds: Callable[[Any], Mapping[str, int]] = lambda _: {}
     """Root seeds it uses."""
-    sources: tuple[str, ...]
-    """Modules whose code decides the result; a change of them without a new version warns."""
-    own_sources: Callable[[Any], tuple[str, ...]] = lambda _: ()
-    """Further such modules, where the config decides which."""
+    module: str
+    """Module that defines it. The digest of the stage's code covers everything it imports."""
     raw_files: Callable[[Any], Mapping[str, Path]] = lambda _: {}
     """Raw files it reads, by name; their hashes are part of the key, their paths are not."""
     accept: Callable[[Any, Manifest], None] = lambda _config, _manifest: None

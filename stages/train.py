@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from gsx.stages.learners.kinds import KINDS, check_applies
+from gsx.stages.learners.kinds import check_applies
 from gsx.stages.learning.config import LATER
 from gsx.stages.learning.config import TrainConfig as TrainConfig
 from gsx.stages.learning.config import resolve as resolve
@@ -149,6 +149,7 @@ def _save(weights: Mapping[str, Array], path: Path) -> None:
 
 
 STAGE = Stage(
+    module=__name__,
     name="train",
     version=2,
     kind="model",
@@ -161,33 +162,4 @@ STAGE = Stage(
     seeds=lambda config: {"train": config.seed},
     places=("device",),
     later=LATER,
-    sources=(
-        "gsx.stages.train",
-        "gsx.stages.kernels.folding",
-        "gsx.stages.kernels.rows",
-        "gsx.stages.kernels.saint",
-        "gsx.stages.kernels.wl",
-        "gsx.stages.learners.options",
-        "gsx.stages.learning.average",
-        "gsx.stages.learning.checkpoint",
-        "gsx.stages.learning.choice",
-        "gsx.stages.learning.config",
-        "gsx.stages.learning.fit",
-        "gsx.stages.learning.lesson",
-        "gsx.stages.learning.metrics",
-        "gsx.stages.learning.nodes",
-        "gsx.stages.learning.scoring",
-        "gsx.stages.nets.backbones",
-        "gsx.stages.nets.batches",
-        "gsx.stages.nets.descent",
-        "gsx.stages.nets.device",
-        "gsx.stages.nets.gcn",
-        "gsx.stages.nets.gin",
-        "gsx.stages.nets.labels",
-        "gsx.stages.nets.networks",
-        "gsx.stages.nets.parts",
-        "gsx.stages.nets.selector",
-        "gsx.stages.nets.weighing",
-    ),
-    own_sources=lambda config: KINDS[config.learner].sources,
 )

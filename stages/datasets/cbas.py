@@ -14,7 +14,7 @@ from gsx.columns import SPLITS
 from gsx.seeds import rng
 from gsx.stages.datasets.family import Card, Family, Order, Source
 from gsx.stages.datasets.labels import Labels
-from gsx.stages.datasets.nodes import SOURCES, About, NodeGraph, node_source, one_graph
+from gsx.stages.datasets.nodes import About, NodeGraph, node_source, one_graph
 from gsx.stages.datasets.placing import Domains, Rule, place
 from gsx.stages.kernels.houses import houses
 
@@ -97,5 +97,4 @@ FAMILY = Family(
     card=card,
     size=one_graph,
     open=open_cbas,
-    sources=("gsx.stages.datasets.cbas", "gsx.stages.kernels.houses", *SOURCES),
 )

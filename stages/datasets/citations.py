@@ -23,7 +23,7 @@ from gsx.seeds import rng
 from gsx.stages.datasets.archives import Archive
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source, size_of_files
 from gsx.stages.datasets.labels import Labels, labels_of
-from gsx.stages.datasets.nodes import SOURCES, About, NodeGraph, bags, check_ends, node_source
+from gsx.stages.datasets.nodes import About, NodeGraph, bags, check_ends, node_source
 from gsx.stages.datasets.placing import Rule, domains_of, place
 
 _RULE = Rule(descending=True, train=0.6, val=0.2, held_out=0.1, environments=10)
@@ -233,5 +233,4 @@ FAMILY = Family(
     card=card,
     size=size_of_files,
     open=open_papers,
-    sources=("gsx.stages.datasets.citations", "gsx.stages.datasets.archives", *SOURCES),
 )

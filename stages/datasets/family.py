@@ -124,5 +124,3 @@ class Family:
     """Return files that options ask for beside those of the card, by name."""
     open: Callable[[Order], Source]
     """Read or plan a dataset."""
-    sources: tuple[str, ...]
-    """Modules whose code decides the graphs."""

@@ -208,9 +208,4 @@ FAMILY = Family(
     size=_size,
     options=_options,
     open=_open,
-    sources=(
-        "gsx.stages.datasets.fsmotif",
-        "gsx.stages.datasets.colors",
-        "gsx.stages.kernels.motif",
-    ),
 )

@@ -22,7 +22,7 @@ from gsx.ragged import Array
 from gsx.seeds import rng
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source
 from gsx.stages.datasets.labels import Labels
-from gsx.stages.datasets.molecules import SOURCES, About, Asked, open_molecules
+from gsx.stages.datasets.molecules import About, Asked, open_molecules
 from gsx.stages.datasets.placing import Rule
 from gsx.stages.datasets.tables import read_table
 
@@ -127,5 +127,4 @@ FAMILY = Family(
     card=card,
     size=size,
     open=open_hiv,
-    sources=("gsx.stages.datasets.hiv", *SOURCES),
 )

@@ -185,10 +185,4 @@ FAMILY = Family(
     card=card,
     size=size,
     open=open_cmnist,
-    sources=(
-        "gsx.stages.datasets.images",
-        "gsx.stages.datasets.colors",
-        "gsx.stages.kernels.superpixels",
-        "gsx.stages.kernels.splits",
-    ),
 )

@@ -38,15 +38,6 @@ _EXTRAS = (
            doc="SMILES of the Bemis-Murcko scaffold without chirality; empty without rings"),
 )  # fmt: skip
 UNREADABLE = "rows of the raw file that RDKit cannot read"
-SOURCES = (
-    "gsx.stages.datasets.molecules",
-    "gsx.stages.datasets.molecule_rows",
-    "gsx.stages.datasets.placing",
-    "gsx.stages.datasets.tables",
-    "gsx.stages.kernels.atoms",
-    "gsx.stages.kernels.chem",
-    "gsx.stages.kernels.splits",
-)
 """Modules whose code decides graphs and splits."""
 
 

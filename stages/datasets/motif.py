@@ -251,5 +251,4 @@ FAMILY = Family(
     card=_card,
     size=_size,
     open=_open,
-    sources=("gsx.stages.datasets.motif", "gsx.stages.kernels.motif"),
 )

@@ -17,11 +17,6 @@ from gsx.stages.kernels.splits import UNUSED
 from gsx.storage.manifest import Dropped
 from gsx.table import GraphTable, Values
 
-SOURCES = (
-    "gsx.stages.datasets.nodes",
-    "gsx.stages.datasets.placing",
-    "gsx.stages.kernels.splits",
-)
 """Modules whose code decides the graphs of every such dataset."""
 
 

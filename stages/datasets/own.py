@@ -17,7 +17,6 @@ from gsx.stages.datasets.family import Card, Family, Order, Source, size_of_file
 from gsx.stages.datasets.found import Found, one_way_warning
 from gsx.stages.datasets.good_files import good_files, read_good
 from gsx.stages.datasets.labels import TaskAsked
-from gsx.stages.datasets.molecules import SOURCES
 from gsx.stages.datasets.node_tables import read_nodes
 from gsx.stages.datasets.ogb_files import ogb_files, read_ogb
 from gsx.stages.datasets.own_found import open_found
@@ -135,15 +134,4 @@ FAMILY = Family(
     options=options,
     more_files=files,
     open=open_own,
-    sources=(
-        *(
-            f"gsx.stages.datasets.{module}"
-            for module in (
-                "own", "own_options", "own_smiles", "own_found", "found", "labels", "tu_files",
-                "ogb_files", "tensor_files", "tensor_graphs", "good_files", "node_tables", "nodes",
-            )
-        ),
-        "gsx.stages.kernels.clusters",
-        *SOURCES,
-    ),
-)  # fmt: skip
+)

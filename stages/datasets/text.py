@@ -306,11 +306,4 @@ FAMILY = Family(
     options=options,
     more_files=more_files,
     open=open_text,
-    sources=(
-        "gsx.stages.datasets.text",
-        "gsx.stages.kernels.words",
-        "gsx.stages.nets.minilm",
-        "gsx.stages.datasets.placing",
-        "gsx.stages.kernels.splits",
-    ),
 )

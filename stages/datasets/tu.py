@@ -174,11 +174,4 @@ FAMILY = Family(
     size=size_of_files,
     options=options,
     open=open_tu,
-    sources=(
-        "gsx.stages.datasets.tu",
-        "gsx.stages.datasets.tu_files",
-        "gsx.stages.datasets.found",
-        "gsx.stages.datasets.placing",
-        "gsx.stages.kernels.splits",
-    ),
 )

@@ -23,7 +23,6 @@ from gsx.seeds import rng
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source, size_of_files
 from gsx.stages.datasets.labels import Labels
 from gsx.stages.datasets.nodes import (
-    SOURCES,
     About,
     NodeGraph,
     bags,
@@ -195,5 +194,4 @@ FAMILY = Family(
     card=card,
     size=size_of_files,
     open=open_twitch,
-    sources=("gsx.stages.datasets.twitch", "gsx.stages.datasets.tables", *SOURCES),
 )

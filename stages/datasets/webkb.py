@@ -25,7 +25,6 @@ from gsx.seeds import rng
 from gsx.stages.datasets.family import Card, Family, Order, RawFile, Source, size_of_files
 from gsx.stages.datasets.labels import labels_of
 from gsx.stages.datasets.nodes import (
-    SOURCES,
     About,
     NodeGraph,
     bags,
@@ -233,5 +232,4 @@ FAMILY = Family(
     card=card,
     size=size_of_files,
     open=open_webkb,
-    sources=("gsx.stages.datasets.webkb", "gsx.stages.datasets.tables", *SOURCES),
 )

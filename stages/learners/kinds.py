@@ -9,7 +9,6 @@ from typing import Any
 from gsx.errors import StageError
 
 LEVELS = ("graph", "node")
-SHARED = ("gsx.stages.learners.kinds", "gsx.stages.learners.told")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +17,6 @@ class Kind:
 
     title: str
     """As in papers."""
-    module: str
-    """File of ``stages/learners`` that holds it."""
-    more: tuple[str, ...] = ()
-    """Further modules that decide what it does."""
     levels: tuple[str, ...] = LEVELS
     """What must be labelled: graphs, nodes, or either."""
     values: bool = True
@@ -46,79 +41,57 @@ class Kind:
         """Options of ``train`` that matter to it and not to every learner."""
         return tuple(dict.fromkeys((*self.tuned, *self.fixed, *self.fills)))
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Modules whose code decides what it does."""
-        return (*SHARED, f"gsx.stages.learners.{self.module}", *self.more)
-
 
 KINDS: Mapping[str, Kind] = {
-    "erm": Kind(title="ERM", module="erm"),
+    "erm": Kind(title="ERM"),
     # The set for spliced graphs ("+R"); of VREx alone the paper also tries 1000.
-    "vrex": Kind(title="VREx", module="vrex", compares=True, tuned={"penalty": (1.0, 10.0, 100.0)}),
-    "irm": Kind(
-        title="IRM", module="irm", compares=True, tuned={"penalty": (0.1, 1.0, 10.0, 100.0)}
-    ),
+    "vrex": Kind(title="VREx", compares=True, tuned={"penalty": (1.0, 10.0, 100.0)}),
+    "irm": Kind(title="IRM", compares=True, tuned={"penalty": (0.1, 1.0, 10.0, 100.0)}),
     "groupdro": Kind(
         title="GroupDRO",
-        module="groupdro",
         compares=True,
         penalty=0.01,
         tuned={"penalty": (0.1, 0.01, 0.001)},
     ),
     "coral": Kind(
         title="Deep Coral",
-        module="coral",
         compares=True,
         tuned={"penalty": (1.0, 0.1, 0.01, 0.001)},
     ),
-    "dann": Kind(
-        title="DANN", module="dann", compares=True, tuned={"penalty": (1.0, 0.1, 0.01, 0.001)}
-    ),
+    "dann": Kind(title="DANN", compares=True, tuned={"penalty": (1.0, 0.1, 0.01, 0.001)}),
     "flag": Kind(
         title="FLAG",
-        module="flag",
         apart=True,
         tuned={"ascent_step": (1e-2, 1e-3, 5e-3, 1e-4)},
         fixed=("ascents",),
     ),
-    "mixup": Kind(title="Graph Mixup", module="mixup", tuned={"mix_alpha": (0.4, 1.0, 2.0)}),
+    "mixup": Kind(title="Graph Mixup", tuned={"mix_alpha": (0.4, 1.0, 2.0)}),
     "lisa": Kind(
         title="LISA",
-        module="lisa",
-        more=("gsx.stages.learners.mixup",),
         compares=True,
         values=False,
         tuned={"mix_alpha": (0.4, 1.0, 2.0)},
     ),
     "eerm": Kind(
         title="EERM",
-        module="eerm",
-        more=("gsx.stages.kernels.flips",),
         levels=("node",),
         tuned={"context_rate": (1e-2, 1e-3, 5e-3, 1e-4), "penalty": (1.0, 2.0, 3.0)},
         fixed=("contexts", "context_edits", "context_steps"),
     ),
     "srgnn": Kind(
         title="SRGNN",
-        module="srgnn",
-        more=("gsx.stages.kernels.matching", "gsx.stages.learning.resemblance"),
         levels=("node",),
         penalty=1e-5,
         tuned={"penalty": (1e-4, 1e-5, 1e-6)},
     ),
     "dir": Kind(
         title="DIR",
-        module="dir",
-        more=("gsx.stages.learners.halves",),
         levels=("graph",),
         fills={"causal_ratio": 0.4},
         tuned={"penalty": (10.0, 1.0, 0.1, 0.01), "causal_ratio": (0.2, 0.4, 0.6, 0.8)},
     ),
     "gil": Kind(
         title="GIL",
-        module="gil",
-        more=("gsx.stages.learners.halves",),
         levels=("graph",),
         penalty=0.01,
         fills={"causal_ratio": 0.6, "inferred_envs": 3},
@@ -126,8 +99,6 @@ KINDS: Mapping[str, Kind] = {
     ),
     "ciga": Kind(
         title="CIGA",
-        module="ciga",
-        more=("gsx.stages.learners.halves",),
         levels=("graph",),
         values=False,
         fills={"causal_ratio": 0.6, "hinge": 1.0},
@@ -140,7 +111,6 @@ KINDS: Mapping[str, Kind] = {
     # The paper names no sets for it; those of its penalty are gsx's own.
     "lisa-subgraph": Kind(
         title="LiSA",
-        module="lisa_subgraph",
         levels=("graph",),
         apart=True,
         cuts=True,
