@@ -14,7 +14,7 @@ help: ## List the targets
 
 setup: $(VENV)/.ready ## Create .venv with every pinned dependency; quick the second time
 
-$(VENV)/.ready: pyproject.toml constraints.txt gsx/_loops.h gsx/_ragged.c $(wildcard stages/kernels/_*.c)
+$(VENV)/.ready: pyproject.toml constraints.txt gsx/_loops.h gsx/_ragged.c $(wildcard stages/*/_*.c stages/*/*/_*.c)
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) pip setuptools wheel
@@ -118,7 +118,7 @@ docs: setup ## Write docs/cli.md from the commands, and the tables of docs/resul
 	$(BIN)/python results/page.py
 
 golden: setup ## Rewrite the golden artifacts of the tests; review the diff
-	$(BIN)/python tests/make_golden.py
+	$(BIN)/python tests/support/make_golden.py
 
 clean: ## Remove what make made, but no artifacts
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .lint-imports.log

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from gsx.cli.executing import execute, print_last
 from gsx.cli.options import (
     Asked,
     Making,
@@ -21,6 +20,7 @@ from gsx.cli.options import (
     seed_option,
     shard_graphs_option,
 )
+from gsx.cli.run_plan import execute, print_last
 from gsx.cli.share import portable_copy
 
 
@@ -67,7 +67,7 @@ def augment(
     Where nodes have labels, drop-edge and mask-feature repeat the graph; the others are graph-level
     only.
     """
-    from gsx.cli.generating import augmenting_plan
+    from gsx.cli.generate_plan import augmenting_plan
 
     plan, artifacts = augmenting_plan(source, given, making.store)
     made = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)

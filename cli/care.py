@@ -12,8 +12,8 @@ from gsx.cli.options import json_option, store_option
 from gsx.cli.output import plain, plain_lines, print_json, readable_bytes, table
 
 if TYPE_CHECKING:
-    from gsx.storage.audit import Audit
-    from gsx.storage.place import Place
+    from gsx.storage.artifacts.location import Place
+    from gsx.storage.corpora.verify_corpus import Audit
 
 
 @click.command(short_help="Check every file and every graph.")
@@ -40,8 +40,8 @@ def verify(
     Exit code 3 when anything is wrong.
     """
     from gsx.errors import UsageError
-    from gsx.storage.audit import audit
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
+    from gsx.storage.corpora.verify_corpus import audit
 
     place = Store.at(store)
     if everything == bool(artifacts):
@@ -66,7 +66,7 @@ def verify(
 
 def _state(result: Audit) -> str:
     """Return one word; what is whole but not signed as asked for is not called damaged."""
-    from gsx.storage.manifest import SIGNATURE
+    from gsx.storage.artifacts.manifest import SIGNATURE
 
     if not result.problems:
         return "ok"
@@ -76,9 +76,9 @@ def _state(result: Audit) -> str:
 def _signed(results: list[Audit], places: list[Place], public: Path) -> list[Audit]:
     """Add what is wrong with signatures to what was found."""
     from gsx.errors import ArtifactError
-    from gsx.storage.manifest import SIGNATURE
-    from gsx.storage.signing import read_public_key, require_signature
-    from gsx.storage.verify import Problem
+    from gsx.storage.artifacts.manifest import SIGNATURE
+    from gsx.storage.artifacts.verify_files import Problem
+    from gsx.storage.sharing.signing import read_public_key, require_signature
 
     key = read_public_key(public)
     found = []
@@ -110,8 +110,8 @@ def gc(
 
     With ARTIFACTS, those instead. Nothing is removed without --delete.
     """
+    from gsx.storage.artifacts.store import Store
     from gsx.storage.gc import find_garbage, list_artifacts, remove_artifacts, remove_garbage
-    from gsx.storage.store import Store
 
     place = Store.at(store)
     if artifacts:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.named import corpus_named
 from gsx.cli.options import device_option, json_option, store_option
 from gsx.cli.output import RULES, print_json, say, score_text, table
+from gsx.cli.resolve_corpus import corpus_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gsx.stages.nets.device import Device
-    from gsx.storage.store import Artifact
+    from gsx.stages.nn.device import Device
+    from gsx.storage.artifacts.store import Artifact
 
 
 @click.command(short_help="Score trained classifiers on a corpus.")
@@ -43,13 +43,13 @@ def evaluate(
     Of one model, 95 % intervals are over redrawn graphs of a split. Of several, such as the same
     training with other seeds, means, spreads and Student's intervals are over models.
     """
-    from gsx.stages.learning.evaluate import evaluate as scores_of
-    from gsx.stages.learning.evaluate import over_models
-    from gsx.stages.nets.descent import one_thread
-    from gsx.stages.nets.device import device_named
-    from gsx.stages.train import WEIGHTS
-    from gsx.storage.corpus import Corpus
-    from gsx.storage.store import Store
+    from gsx.stages.nn.device import device_named
+    from gsx.stages.nn.training_loop import one_thread
+    from gsx.stages.train.evaluate import evaluate as scores_of
+    from gsx.stages.train.evaluate import over_models
+    from gsx.stages.train.stage import WEIGHTS
+    from gsx.storage.artifacts.store import Store
+    from gsx.storage.corpora.corpus import Corpus
 
     place = Store.at(store)
     artifacts = _distinct([place.resolve(model, kind="model") for model in models])
@@ -169,7 +169,7 @@ def tabulate(*, results: Path, form: str, published: Path | None, as_json: bool)
     """
     import dataclasses
 
-    from gsx.cli import tables
+    from gsx.stages.train import results_table as tables
 
     runs, others = tables.read_results(results)
     if published is None:

@@ -26,8 +26,8 @@ def doctor(*, store: str | None, as_json: bool) -> None:
 
     Nothing is left behind, and no credentials are shown.
     """
+    from gsx.storage.artifacts.store import Store
     from gsx.storage.doctor import check_store
-    from gsx.storage.store import Store
 
     place = Store.at(store).place
     groups = {
@@ -65,8 +65,8 @@ def _devices() -> list[Check]:
 
 
 def _versions() -> list[Check]:
+    from gsx.storage.artifacts.run_record import PACKAGES, versions
     from gsx.storage.doctor import Check
-    from gsx.storage.runs import PACKAGES, versions
 
     found = versions()
     missing = "not installed: pip install 'gsx[pipeline]'"
@@ -80,7 +80,7 @@ def _versions() -> list[Check]:
 
 
 def _loops() -> Check:
-    from gsx.loops import MODULES, compiled
+    from gsx._native import MODULES, compiled
     from gsx.storage.doctor import Check
 
     if any(compiled(name) is None for name in MODULES):

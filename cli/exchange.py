@@ -15,9 +15,9 @@ from gsx.cli.output import ordered, print_json, readable_bytes, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gsx.storage.manifest import Manifest
-    from gsx.storage.place import Place
-    from gsx.storage.store import Artifact, Store
+    from gsx.storage.artifacts.location import Place
+    from gsx.storage.artifacts.manifest import Manifest
+    from gsx.storage.artifacts.store import Artifact, Store
 
 lineage_option = click.option(
     "--with-lineage", is_flag=True, help="Also what it was made from, as far as it is there."
@@ -36,8 +36,8 @@ def push(artifact: str, to: str, *, with_lineage: bool, store: str | None, as_js
     It is verified first and can be seen there only when it is whole. The same command goes on
     where an earlier one was stopped.
     """
-    from gsx.storage.store import Store
-    from gsx.storage.transfer import push as put
+    from gsx.storage.artifacts.store import Store
+    from gsx.storage.sharing.push_pull import push as put
 
     place, target = Store.at(store), Store.at(to)
     found = place.resolve(artifact)
@@ -74,10 +74,10 @@ def pull(
     Every file is hashed before the artifact can be seen. The same command goes on where an earlier
     one was stopped.
     """
-    from gsx.storage.signing import read_public_key
-    from gsx.storage.store import Store
-    from gsx.storage.transfer import pull as bring
-    from gsx.storage.verify import read_manifest
+    from gsx.storage.artifacts.store import Store
+    from gsx.storage.artifacts.verify_files import read_manifest
+    from gsx.storage.sharing.push_pull import pull as bring
+    from gsx.storage.sharing.signing import read_public_key
 
     into = Store.at(store)
     key = read_public_key(trust) if trust is not None else None
@@ -89,7 +89,7 @@ def pull(
 
 def _source(artifact: str, store: Store | None, kind: str) -> Place:
     from gsx.errors import UsageError
-    from gsx.storage.place import Place
+    from gsx.storage.artifacts.location import Place
 
     if store is None:
         if "://" not in artifact and not Path(artifact).is_dir():
@@ -109,7 +109,7 @@ def _source(artifact: str, store: Store | None, kind: str) -> Place:
 
 def _store_around(artifact: str) -> Store:
     """Return the store an artifact lies in, if it lies in one: two folders up."""
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     return Store.at(artifact.rstrip("/").rsplit("/", 2)[0])
 
@@ -117,7 +117,7 @@ def _store_around(artifact: str) -> Store:
 def _parents(store: Store, manifest: Manifest) -> list[Place]:
     """Return where the ancestors lie that a store holds, each after what it was made from."""
     from gsx.errors import ArtifactError
-    from gsx.storage.verify import read_manifest
+    from gsx.storage.artifacts.verify_files import read_manifest
 
     found: list[Place] = []
     for parent in manifest.parents:
@@ -173,7 +173,7 @@ def keygen(name: Path, *, as_json: bool) -> None:
 
     With a passphrase in GSX_PASSPHRASE the secret key is encrypted.
     """
-    from gsx.storage.signing import make_keys, read_public_key
+    from gsx.storage.sharing.signing import make_keys, read_public_key
 
     secret, public = make_keys(name, _passphrase())
     number = read_public_key(public).name
@@ -190,9 +190,9 @@ def keygen(name: Path, *, as_json: bool) -> None:
 @json_option
 def sign(artifact: str, *, key: Path, store: str | None, as_json: bool) -> None:
     """Sign the manifest of ARTIFACT, and with it every file: for `gsx verify --signature`."""
-    from gsx.storage.manifest import SIGNATURE
-    from gsx.storage.signing import sign as put
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.manifest import SIGNATURE
+    from gsx.storage.artifacts.store import Store
+    from gsx.storage.sharing.signing import sign as put
 
     found = Store.at(store).resolve(artifact)
     number = put(found.place, key, _passphrase())

@@ -22,8 +22,8 @@ def fetch(dataset: str, *, raw: str | None, quiet: bool, as_json: bool) -> None:
 
     Files that are there are left as they are; `gsx datasets` says what can be fetched.
     """
-    from gsx.stages.datasets.fetching import fetch_dataset
-    from gsx.stages.prepare import card_of
+    from gsx.stages.prepare.download.fetch import fetch_dataset
+    from gsx.stages.prepare.stage import card_of
 
     start = time.perf_counter()
     with progress_bar("fetch", quiet=quiet or as_json, unit="B") as progress:

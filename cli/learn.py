@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.executing import run_stage
-from gsx.cli.named import corpus_named
 from gsx.cli.options import Making, device_option, making_options
 from gsx.cli.output import RULES, built_object, print_json, score_text, table
-from gsx.stages.learners.kinds import KINDS
+from gsx.cli.resolve_corpus import corpus_named
+from gsx.cli.run_plan import run_stage
+from gsx.stages.train.algorithms.catalog import KINDS
 
 if TYPE_CHECKING:
-    from gsx.storage.publish import Built
+    from gsx.storage.artifacts.publish import Built
 
 
 PRESETS = ("quick", "default", "paper")
@@ -112,7 +112,7 @@ def train(
     last. A run that was stopped goes on after its last finished epoch.
     """
     from gsx.errors import UsageError
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     if (results is None) != (method is None):
         raise UsageError("give --results DIR and --method NAME together")
@@ -138,7 +138,7 @@ def train(
 
 
 def _kind(artifact: Any) -> dict[str, bool]:  # noqa: ANN401
-    from gsx.storage.corpus import Corpus
+    from gsx.storage.corpora.corpus import Corpus
 
     info = Corpus(artifact).info
     names = {column.name for column in info.columns}
@@ -151,7 +151,7 @@ def train_options(
     """Return the preset with what the command line says on top."""
     import msgspec
 
-    from gsx.stages.train import TrainConfig
+    from gsx.stages.train.stage import TrainConfig
 
     presets = dict(zip(PRESETS, (TrainConfig.quick, TrainConfig, TrainConfig.paper), strict=True))
     chosen = TrainConfig.of_nodes(preset) if nodes else presets[preset]()
@@ -174,7 +174,7 @@ def _precision(precision: str, device: Any) -> str:  # noqa: ANN401
     """Return the precision to train with; ``auto`` is settled here, for the key says which."""
     if precision != "auto":
         return precision
-    from gsx.stages.nets.device import device_named, fitting_precision
+    from gsx.stages.nn.device import device_named, fitting_precision
 
     return fitting_precision(device_named(device))
 
@@ -228,7 +228,7 @@ def _write_result(folder: Path, method: str, preset: str, built: Built) -> Path:
 
 def _seconds(built: Built) -> float:
     """Return how long training took, also where it was done by an earlier run."""
-    from gsx.storage.manifest import RUN_RECORD
+    from gsx.storage.artifacts.manifest import RUN_RECORD
 
     if not built.reused:
         return round(built.seconds, 1)

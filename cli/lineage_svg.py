@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsx.storage.lineage import Ancestor
+    from gsx.storage.artifacts.lineage import Ancestor
 
 BOX, HIGH, ACROSS, DOWN, EDGE, LANE = 190, 52, 70, 24, 16, 14
 POINTS = 64

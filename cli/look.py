@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gsx.cli.format_quality import quality_text
 from gsx.cli.options import json_option, raw_option, store_option
 from gsx.cli.output import (
     node_counts,
@@ -18,11 +19,10 @@ from gsx.cli.output import (
     say,
     table,
 )
-from gsx.cli.quality import quality_text
 
 if TYPE_CHECKING:
-    from gsx.stages.datasets.family import Card
-    from gsx.storage.store import Artifact
+    from gsx.stages.prepare.dataset import Card
+    from gsx.storage.artifacts.store import Artifact
 
 LISTED = 10
 """Things left out that are shown."""
@@ -33,8 +33,8 @@ LISTED = 10
 @json_option
 def datasets(*, raw: str | None, as_json: bool) -> None:
     """List the datasets that can be prepared, and whether their raw files are there."""
-    from gsx.stages.datasets.remote_files import remote_files
-    from gsx.stages.prepare import FAMILIES
+    from gsx.stages.prepare.download.catalog import remote_files
+    from gsx.stages.prepare.stage import FAMILIES
 
     rows: list[dict[str, Any]] = [
         {
@@ -89,7 +89,7 @@ def _slashes(counts: dict[str, int]) -> str:
 def ls(*, store: str | None, kind: str | None, as_json: bool) -> None:
     """List the artifacts of a store."""
     from gsx.errors import ArtifactError
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     place = Store.at(store)
     found, damaged = [], []
@@ -158,7 +158,7 @@ def show(
     import msgspec
 
     from gsx.errors import UsageError
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     place = Store.at(store)
     if artifact is not None:

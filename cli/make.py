@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from gsx.cli.executing import execute, print_last, run_stage, steps_of
-from gsx.cli.named import corpus_named
 from gsx.cli.options import (
     FORMATS,
     Asked,
@@ -27,8 +25,10 @@ from gsx.cli.options import (
     shard_graphs_option,
 )
 from gsx.cli.output import print_json
-from gsx.cli.own import own_config, own_options
+from gsx.cli.resolve_corpus import corpus_named
+from gsx.cli.run_plan import execute, print_last, run_stage, steps_of
 from gsx.cli.share import portable_copy
+from gsx.cli.user_data_options import own_config, own_options
 
 
 @click.command(short_help="Prepare the source corpus of a dataset, or of your own data.")
@@ -91,8 +91,8 @@ def prepare(
 @making_options
 def describe(corpus: str, making: Making) -> None:
     """Describe CORPUS: sizes, degrees and labels per split and domain, and how far they shift."""
-    from gsx.cli.statistics import show_statistics
-    from gsx.storage.store import Store
+    from gsx.cli.format_statistics import show_statistics
+    from gsx.storage.artifacts.store import Store
 
     artifact = corpus_named(Store.at(making.store), corpus)
     built = run_stage("describe", {}, {"prepare": artifact}, making)
@@ -210,7 +210,7 @@ def generate(
     bridges, a mask of features. The new corpus holds the source graphs too, unless
     --augmented-only. Graphs whose nodes have labels are not spliced: --featx repeats them.
     """
-    from gsx.cli.generating import generating_plan
+    from gsx.cli.generate_plan import generating_plan
 
     plan, artifacts = generating_plan(source, given, making.store)
     made = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)

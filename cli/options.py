@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gsx.pipeline.shards import Hire
+    from gsx.pipeline.distributed.build_shards import Hire
 
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
 """What shards of a corpus in the store may look like, by the word that says so."""
@@ -114,7 +114,7 @@ class Asked:
         """Return what opens a crew of these workers."""
         if not self.elsewhere:
             return None
-        from gsx.pipeline.workers import Workforce
+        from gsx.pipeline.distributed.cluster import Workforce
 
         force = Workforce(
             workers=self.workers, scheduler=self.scheduler, memory_limit=self.memory_limit

@@ -15,8 +15,8 @@ import click
 
 if TYPE_CHECKING:
     from gsx.stages.stage import Progress
-    from gsx.storage.manifest import Manifest
-    from gsx.storage.publish import Built
+    from gsx.storage.artifacts.manifest import Manifest
+    from gsx.storage.artifacts.publish import Built
 
 
 RULES = {
@@ -121,7 +121,7 @@ def readable_bytes(size: int) -> str:
 
 def ordered(counts: dict[str, int]) -> dict[str, int]:
     """Return counts in the order of splits; other counts after them."""
-    from gsx.columns import SPLITS
+    from gsx.schema import SPLITS
 
     names = [name for name in SPLITS if name in counts]
     return {name: counts[name] for name in [*names, *(n for n in counts if n not in names)]}

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from gsx.cli.executing import run_stage
-from gsx.cli.named import corpus_named
 from gsx.cli.options import Making, device_option, feature_domain_option, making_options
 from gsx.cli.output import plain
+from gsx.cli.resolve_corpus import corpus_named
+from gsx.cli.run_plan import run_stage
 
 
 @click.group(short_help="Train what generation needs, one stage at a time.")
@@ -47,7 +47,7 @@ def extract(
     making: Making,
 ) -> None:
     """Learn which connected piece of every training graph of CORPUS carries its label."""
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     artifact = corpus_named(Store.at(making.store), corpus)
     options = {
@@ -79,7 +79,7 @@ def extract(
 @making_options
 def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Learn from cuts of the training graphs of CORPUS how two parts are joined."""
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     artifact = corpus_named(Store.at(making.store), corpus)
     options = {name: value for name, value in given.items() if value is not None}
@@ -94,7 +94,7 @@ def bridge(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
 @making_options
 def mask(corpus: str, making: Making, **given: Any) -> None:  # noqa: ANN401
     """Learn which features of CORPUS vary with the environment and do not make the label."""
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     artifact = corpus_named(Store.at(making.store), corpus)
     options = {name: value for name, value in given.items() if value not in (None, ())}

@@ -12,7 +12,7 @@ from gsx.cli.options import json_option, store_option
 from gsx.cli.output import plain, print_json, say, table
 
 if TYPE_CHECKING:
-    from gsx.storage.store import Artifact
+    from gsx.storage.artifacts.store import Artifact
 
 
 WIDE = 26
@@ -26,15 +26,15 @@ WIDE = 26
 @json_option
 def lineage(artifact: str, *, svg: Path | None, store: str | None, as_json: bool) -> None:
     """Show what ARTIFACT was made from, back to its sources."""
-    from gsx.storage.lineage import lineage as ancestors
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.lineage import lineage as ancestors
+    from gsx.storage.artifacts.store import Store
 
     place = Store.at(store)
     found = list(ancestors(place, place.resolve(artifact)))
     if svg is not None:
         from gsx.cli.lineage_svg import lineage_svg
-        from gsx.storage.disk import explained, write_atomically
-        from gsx.storage.outside import refuse_unless_file
+        from gsx.storage.artifacts.atomic_files import explained, write_atomically
+        from gsx.storage.sharing.atomic_directory import refuse_unless_file
 
         refuse_unless_file(svg)
         with explained(str(svg), lost="Nothing was drawn.", other="--svg FILE"):
@@ -63,8 +63,8 @@ def diff(left: str, right: str, *, manifests_only: bool, store: str | None, as_j
     Of two corpora of graphs also what they share: graphs by hash, and how far sizes, degrees and
     labels lie apart.
     """
-    from gsx.storage.diff import diff as differences
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.diff import diff as differences
+    from gsx.storage.artifacts.store import Store
 
     place = Store.at(store)
     a, b = place.resolve(left), place.resolve(right)
@@ -100,8 +100,8 @@ def _short(value: object) -> str:
 
 def _compared(left: Artifact, right: Artifact) -> dict[str, Any] | None:
     """Return how the graphs of two corpora compare; None for anything else."""
-    from gsx.stages.compare import compare
-    from gsx.storage.corpus import Corpus
+    from gsx.stages.describe.compare import compare
+    from gsx.storage.corpora.corpus import Corpus
 
     if {left.manifest.kind, right.manifest.kind} != {"corpus"}:
         return None

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.executing import run_stage
-from gsx.cli.named import corpus_named
 from gsx.cli.options import FORMATS, Making, json_option, making_options, store_option
 from gsx.cli.output import ordered, print_json, progress_bar, readable_bytes
+from gsx.cli.resolve_corpus import corpus_named
+from gsx.cli.run_plan import run_stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gsx.storage.manifest import Manifest
-    from gsx.storage.store import Artifact, Store
+    from gsx.storage.artifacts.manifest import Manifest
+    from gsx.storage.artifacts.store import Artifact, Store
 
 LAYOUTS = ("portable", "pyg", "good", "ogb", "dgl", "csv", "smi", "sdf")
 """What a directory outside the store may look like."""
@@ -61,7 +61,7 @@ def export(
     store, and to DIR if it is named.
     """
     from gsx.errors import UsageError
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     if directory and out and directory != out:
         raise UsageError(f"DIR is {directory}, but --out says {out}; name one of them.")
@@ -80,9 +80,9 @@ def export(
 def _export(
     artifact: Artifact, store: Store, target: Path, making: Making, said: Mapping[str, Any]
 ) -> None:
-    from gsx.stages.export import export as write
-    from gsx.storage.corpus import Corpus
-    from gsx.storage.lineage import manifests
+    from gsx.stages.export.export import export as write
+    from gsx.storage.artifacts.lineage import manifests
+    from gsx.storage.corpora.corpus import Corpus
 
     if making.dry_run:
         click.echo(f"export    {artifact.key[:12]}  would be written to {target}")
@@ -112,9 +112,9 @@ def _export(
 
 def portable_copy(artifact: Artifact, target: Path, store: Store) -> Path:
     """Write a corpus to ``target`` for people without gsx, and return where it is."""
-    from gsx.stages.export import export as write
-    from gsx.storage.corpus import Corpus
-    from gsx.storage.lineage import manifests
+    from gsx.stages.export.export import export as write
+    from gsx.storage.artifacts.lineage import manifests
+    from gsx.storage.corpora.corpus import Corpus
 
     write(Corpus(artifact), manifests(store, artifact), target)
     return target
@@ -159,13 +159,13 @@ def report(
     source graphs alone, or --model.
     """
     from gsx.errors import UsageError
-    from gsx.stages.report import Sources
-    from gsx.stages.report import report as write
-    from gsx.storage.corpus import Corpus
-    from gsx.storage.disk import explained, write_atomically
-    from gsx.storage.lineage import children, manifests
-    from gsx.storage.outside import refuse_unless_file
-    from gsx.storage.store import Store
+    from gsx.stages.report.report import Sources
+    from gsx.stages.report.report import report as write
+    from gsx.storage.artifacts.atomic_files import explained, write_atomically
+    from gsx.storage.artifacts.lineage import children, manifests
+    from gsx.storage.artifacts.store import Store
+    from gsx.storage.corpora.corpus import Corpus
+    from gsx.storage.sharing.atomic_directory import refuse_unless_file
 
     started = time.perf_counter()
     if model is not None and no_models:
@@ -202,7 +202,7 @@ def report(
 
 def _trained_on(lineage: Sequence[Manifest]) -> list[tuple[str, str]]:
     """Return the contents whose models a report shows: the corpus, as exported too, its source."""
-    from gsx.stages.reporting.models import BEFORE, HERE
+    from gsx.stages.report.model_results import BEFORE, HERE
 
     corpora = [manifest for manifest in lineage if manifest.kind == "corpus"]
     same = 2 if corpora[0].stage == "export" else 1
@@ -214,7 +214,7 @@ def _trained_on(lineage: Sequence[Manifest]) -> list[tuple[str, str]]:
 
 def _taught(model: Artifact, lineage: Sequence[Manifest]) -> tuple[str, Artifact]:
     """Return a model with what it was trained on, as seen from a corpus."""
-    from gsx.stages.reporting.models import ELSEWHERE
+    from gsx.stages.report.model_results import ELSEWHERE
 
     digests = {parent.digest for parent in model.manifest.parents}
     known = [where for where, digest in _trained_on(lineage) if digest in digests]

@@ -24,9 +24,9 @@ from gsx.cli.options import (
 from gsx.cli.output import print_json, progress_bar, say, score_text, table
 
 if TYPE_CHECKING:
-    from gsx.pipeline.study import Tried
-    from gsx.pipeline.tune import Question, Tuned
-    from gsx.storage.store import Artifact, Store
+    from gsx.pipeline.tuning.study import Tried
+    from gsx.pipeline.tuning.tune import Question, Tuned
+    from gsx.storage.artifacts.store import Artifact, Store
 
 METHODS = ("g-splice", "featx", "g-splice+featx", "drop-node", "drop-edge", "mask-feature",
            "g-mixup", "none")  # fmt: skip
@@ -104,7 +104,7 @@ def tune(
     workers there are.
     """
     from gsx.errors import UsageError
-    from gsx.storage.store import Store
+    from gsx.storage.artifacts.store import Store
 
     how["round"] = at_once if at_once is not None else ROUND if asked.elsewhere else 1
     for name, value in (
@@ -133,13 +133,13 @@ def _source(
     source: str, options: dict[str, Any], store: Store, *, dry_run: bool
 ) -> Artifact | None:
     """Return the source corpus, prepared where it is the name of a dataset; None if not yet."""
-    from gsx.cli.named import corpus_named
+    from gsx.cli.resolve_corpus import corpus_named
     from gsx.errors import UsageError
     from gsx.pipeline.plan import Step, identity_of
     from gsx.pipeline.recipe import parse_config
     from gsx.pipeline.runner import run_plan
-    from gsx.pipeline.stages import stage_named
-    from gsx.stages.prepare import FAMILIES
+    from gsx.pipeline.stage_order import stage_named
+    from gsx.stages.prepare.stage import FAMILIES
 
     if not any(source in (*family.names, *family.aliases) for family in FAMILIES):
         if options["num_graphs"] is not None:
@@ -154,8 +154,8 @@ def _source(
 
 
 def _values(path: Path | None, method: str) -> dict[str, tuple[Any, ...]]:
-    from gsx.pipeline import methods
-    from gsx.pipeline.space import read_space
+    from gsx.pipeline.tuning import search_presets as methods
+    from gsx.pipeline.tuning.search_space import read_space
 
     own = methods.METHODS[method].values
     return dict(own if path is None else read_space(path, method).values)
@@ -164,12 +164,12 @@ def _values(path: Path | None, method: str) -> dict[str, tuple[Any, ...]]:
 def _question(
     source: Artifact, values: dict[str, tuple[Any, ...]], how: dict[str, Any]
 ) -> Question:
-    from gsx.cli.generating import QUICK
-    from gsx.pipeline import methods
-    from gsx.pipeline.space import Space
-    from gsx.pipeline.trial import Common
-    from gsx.pipeline.tune import Question, check_source
-    from gsx.storage.corpus import Corpus
+    from gsx.cli.generate_plan import QUICK
+    from gsx.pipeline.tuning import search_presets as methods
+    from gsx.pipeline.tuning.search_space import Space
+    from gsx.pipeline.tuning.trial import Common
+    from gsx.pipeline.tuning.tune import Question, check_source
+    from gsx.storage.corpora.corpus import Corpus
 
     corpus = Corpus(source)
     splits = corpus.splits if corpus.info.level == "graph" else corpus.nodes
@@ -197,8 +197,8 @@ def _question(
 def _run(
     question: Question, source: Artifact, store: Store, trials: int, asked: Asked, *, quiet: bool
 ) -> Tuned:
-    from gsx.pipeline.tune import tune as search
-    from gsx.storage.corpus import Corpus
+    from gsx.pipeline.tuning.tune import tune as search
+    from gsx.storage.corpora.corpus import Corpus
 
     def report(tried: Tried, best: Tried | None) -> None:
         if quiet:
@@ -223,8 +223,8 @@ def _run(
 
 def _document(question: Question, tuned: Tuned) -> dict[str, Any]:
     """Return what scripts are told: test scores of the best trial, and of no other."""
-    from gsx.pipeline.space import SECTIONS, options_of
-    from gsx.stages.learning.intervals import t_interval
+    from gsx.pipeline.tuning.search_space import SECTIONS, options_of
+    from gsx.stages.train.confidence_intervals import t_interval
 
     chosen = [model.manifest.summary["quality"] for model in tuned.made.models]
     splits = ("ood_val", "ood_test", "id_val", "id_test")
@@ -307,8 +307,8 @@ def _show(
     as_json: bool,
 ) -> None:
     """Say what would be tried, and how much of it is done."""
-    from gsx.pipeline.space import Space
-    from gsx.pipeline.study import Study
+    from gsx.pipeline.tuning.search_space import Space
+    from gsx.pipeline.tuning.study import Study
 
     space = Space(values) if question is None else question.space
     count = sum(1 for _ in itertools.islice(space.all_choices(), MANY))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gsx.storage.corpus import open_corpus as open
+    from gsx.storage.corpora.corpus import open_corpus as open
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "open"]
@@ -14,7 +14,7 @@ __all__ = ["__version__", "open"]
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import the reader only when it is asked for, so that ``import gsx`` costs nothing."""
     if name == "open":
-        from gsx.storage.corpus import open_corpus
+        from gsx.storage.corpora.corpus import open_corpus
 
         return open_corpus
     raise AttributeError(f"module `gsx` has no attribute `{name}`")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsx.columns import PROVENANCE
 from gsx.ragged import Ragged
+from gsx.schema import PROVENANCE
 from gsx.table import Values
 
 

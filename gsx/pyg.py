@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from gsx.columns import SPLITS, Axis, CorpusInfo
 from gsx.errors import UsageError
 from gsx.ragged import Array, Ints, Ragged, rows_of, texts_of
+from gsx.schema import SPLITS, Axis, CorpusInfo
 from gsx.table import GraphTable, Values
 
 STANDARD = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gsx.loops import compiled
+from gsx._native import compiled
 
 loops = compiled("gsx._ragged")
 

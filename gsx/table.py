@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gsx.columns import Axis
 from gsx.errors import TableError
 from gsx.ragged import Array, Ints, Ragged, Runs, concat_ragged, pointers, rows_of, same_array
+from gsx.schema import Axis
 
 Values = Array | Ragged
 """The values of a column: one row per graph, node or edge, or one list per row."""
@@ -48,7 +48,7 @@ class GraphTable:
         """Show columns and the first graphs in a notebook."""
         from html import escape
 
-        from gsx.drawing import LARGEST, graph_svg
+        from gsx.graph_svg import LARGEST, graph_svg
 
         axes: tuple[Axis, ...] = ("graph", "node", "edge")
         rows = "".join(

@@ -10,12 +10,12 @@ import msgspec
 
 from gsx.pipeline.code_digest import code_digest
 from gsx.pipeline.recipe import Recipe
-from gsx.pipeline.stages import STAGES
+from gsx.pipeline.stage_order import STAGES
 from gsx.stages.stage import Stage
-from gsx.storage.digest import sha256_file
-from gsx.storage.manifest import Parent
-from gsx.storage.publish import Identity
-from gsx.storage.store import Artifact, Store
+from gsx.storage.artifacts.digest import sha256_file
+from gsx.storage.artifacts.manifest import Parent
+from gsx.storage.artifacts.publish import Identity
+from gsx.storage.artifacts.store import Artifact, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from gsx.errors import RecipeError, nearest
-from gsx.pipeline.stages import STAGES, stage_named
+from gsx.pipeline.stage_order import STAGES, stage_named
 
 _AT = re.compile(r" - at `\$\.?([^`]*)`")
 

@@ -10,16 +10,16 @@ from functools import partial
 import msgspec
 
 from gsx.errors import StageError
+from gsx.pipeline.distributed.build_shards import Hire, Job, fill, keep_memory
+from gsx.pipeline.distributed.torch_ranks import follow, joined, lead, team_size
 from gsx.pipeline.plan import Step, identity_of
-from gsx.pipeline.shards import Hire, Job, fill, keep_memory
-from gsx.pipeline.team import follow, joined, lead, team_size
-from gsx.stages.shards import Workshop
+from gsx.stages.sharded_build import Workshop
 from gsx.stages.stage import Progress, silent
-from gsx.storage.draft import Draft
-from gsx.storage.publish import Built, Identity, Outcome, build, draft_folder
-from gsx.storage.runlog import RunLog
-from gsx.storage.shipping import records_of
-from gsx.storage.store import Artifact, Store
+from gsx.storage.artifacts.draft import Draft
+from gsx.storage.artifacts.event_log import RunLog
+from gsx.storage.artifacts.publish import Built, Identity, Outcome, build, draft_folder
+from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.artifacts.worker_upload import records_of
 
 Watch = Callable[[str], AbstractContextManager[Progress]]
 """Opens the display of one step's progress."""
@@ -150,7 +150,9 @@ def _make_shards(
 
 
 def _readers(hire: Hire, job: Job, draft: Draft, log: RunLog) -> AbstractContextManager[None]:
-    from gsx.pipeline.readers import readers  # only where there is a crew, for it loads much
+    from gsx.pipeline.distributed.map_blocks import (
+        readers,  # only where there is a crew, for it loads much
+    )
 
     return readers(hire, job, draft, log)
 
@@ -162,7 +164,7 @@ def _job(
     store: Store,
     draft: Draft,
 ) -> Job:
-    from gsx.pipeline.worker import decisive_versions
+    from gsx.pipeline.distributed.worker_tasks import decisive_versions
 
     remote = store.place.local is None and draft.target is not None
     return Job(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from gsx.stages.shards import Workshop
-from gsx.storage.draft import Draft
-from gsx.storage.manifest import Manifest
-from gsx.storage.publish import Outcome
-from gsx.storage.store import Artifact
+from gsx.stages.sharded_build import Workshop
+from gsx.storage.artifacts.draft import Draft
+from gsx.storage.artifacts.manifest import Manifest
+from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.store import Artifact
 
 
 class Progress(Protocol):

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from gsx.errors import StoreError
-from gsx.storage.disk import flush_file
-from gsx.storage.place import Place
-from gsx.storage.remote import require_create_only
+from gsx.storage.artifacts.atomic_files import flush_file
+from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.publish_remote import require_create_only
 
 State = Literal["ok", "warn", "bad"]
 ROUNDS = 5

@@ -11,14 +11,14 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gsx.errors import StoreError, UsageError
-from gsx.storage.disk import explained, regular_files, remove_tree
-from gsx.storage.hotcache import cached_digests, hot_folder
-from gsx.storage.lineage import descendants
-from gsx.storage.manifest import MANIFEST
-from gsx.storage.place import Place, reachable
-from gsx.storage.publish import draft_folder, lock_of
-from gsx.storage.store import Artifact, Store
-from gsx.storage.transfer import TRANSFERS
+from gsx.storage.artifacts.atomic_files import explained, regular_files, remove_tree
+from gsx.storage.artifacts.lineage import descendants
+from gsx.storage.artifacts.location import Place, reachable
+from gsx.storage.artifacts.manifest import MANIFEST
+from gsx.storage.artifacts.publish import draft_folder, lock_of
+from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.corpora.hot_cache import cached_digests, hot_folder
+from gsx.storage.sharing.push_pull import TRANSFERS
 
 DRAFT = "abandoned draft"
 TRANSFER = "unfinished transfer"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gsx.columns import SPLITS
-from gsx.stages.datasets import motif
-from gsx.storage import corpus_writer
-from gsx.storage.parquet import write_parquet
-from gsx.storage.publish import Identity, build
-from gsx.storage.store import Store
+from gsx.schema import SPLITS
+from gsx.stages.prepare.synthetic import motif
+from gsx.storage.artifacts.publish import Identity, build
+from gsx.storage.artifacts.store import Store
+from gsx.storage.corpora import corpus_writer
+from gsx.storage.corpora.parquet import write_parquet
 from gsx.table import concat
 
 # Examples are small; what is slow is the first call of a library, which is not what is tested.

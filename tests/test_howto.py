@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.artifacts import gsx as run
+from tests.support.artifacts import gsx as run
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "howto").glob("*.md"))

@@ -1,1 +1,0 @@
-"""Augmentations that gsx is compared with: graphs with parts dropped or masked, and mixed ones."""

@@ -1,1 +1,0 @@
-"""Bridge generators: learn from cuts where two parts are joined, and by what."""

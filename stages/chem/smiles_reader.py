@@ -1,0 +1,236 @@
+"""Molecules as graphs: the only code that calls RDKit.
+
+SMILES become graph tables; pieces of molecules and molecules spliced from pieces are rebuilt, made
+to pass RDKit's sanitization and given the features they have now. Hydrogens are not nodes: an atom
+counts them. Stereo is read from SMILES but not kept by rebuilt molecules, because a graph table
+does not say in which order an atom lists its bonds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdMolDescriptors
+from rdkit.Chem.Scaffolds import MurckoScaffold
+
+from gsx.errors import MoleculeError
+from gsx.ragged import Array, Ints, pointers
+from gsx.stages.chem.features import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    CHARGE,
+    FEATURE_DTYPE,
+    HYBRIDIZATION,
+    LOWEST_CHARGE,
+)
+from gsx.table import GraphTable
+
+RDKIT_VERSION: str = rdBase.rdkitVersion
+NO_WORD = "has an atom or a bond that the features have no word for"
+UNKNOWN = 255
+"""Code of a value that has no word; molecules that hold one are refused."""
+_ATOM_LIMITS = np.array([len(words) for words in ATOM_FEATURES.values()])
+_BOND_LIMITS = np.array([len(words) for words in BOND_FEATURES.values()])
+HYBRIDIZATION_CODES = np.array(
+    [
+        ATOM_FEATURES["hybridization"].index(word)
+        if (word := str(Chem.HybridizationType.values[code])) in ATOM_FEATURES["hybridization"]
+        else UNKNOWN
+        for code in sorted(Chem.HybridizationType.values)
+    ]
+)
+"""Our code of each of RDKit's codes; the other enumerations have the codes of RDKit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Molecules:
+    """What could be read of some SMILES."""
+
+    table: GraphTable
+    """The molecules that could be read, with features and no graph columns."""
+    rows: Ints
+    """``[G]`` number of each among the texts."""
+    scaffolds: tuple[str, ...]
+    """``[G]`` SMILES of the Bemis-Murcko scaffold without chirality, empty without rings."""
+    refused: dict[int, str]
+    """Number among the texts of those that could not be read, and why."""
+
+
+def parse_smiles(text: str) -> Chem.Mol:
+    """Return the molecule that ``text`` writes; MoleculeError says why there is none."""
+    with rdBase.BlockLogs():
+        return _parse(text)
+
+
+def read_molecules(texts: Sequence[str]) -> Molecules:
+    """Read many SMILES; what cannot be read is refused one by one, with the reason."""
+    refused: dict[int, str] = {}
+    rows, scaffolds = [], []
+    parts = FeatureRows()
+    with rdBase.BlockLogs():
+        for row, text in enumerate(texts):
+            try:
+                molecule = _parse(text)
+            except MoleculeError as error:
+                refused[row] = str(error)
+                continue
+            rows.append(row)
+            scaffolds.append(_scaffold(molecule))
+            parts.read(molecule)
+    table, strange = parts.table(), parts.strange()
+    for index in strange.tolist():
+        refused[rows[index]] = f"`{texts[rows[index]]}` {NO_WORD}"
+    keep = np.ones(len(rows), dtype=bool)
+    keep[strange] = False
+    return Molecules(
+        table=table.filter(keep) if len(strange) else table,
+        rows=np.array(rows, dtype=np.int64)[keep],
+        scaffolds=tuple(text for text, kept in zip(scaffolds, keep, strict=True) if kept),
+        refused=dict(sorted(refused.items())),
+    )
+
+
+def featurize(molecules: Sequence[Chem.Mol]) -> GraphTable:
+    """Return sanitized molecules as graphs with the features of ``atoms``."""
+    parts = FeatureRows()
+    for molecule in molecules:
+        parts.read(molecule)
+    strange = parts.strange()
+    if len(strange):
+        raise MoleculeError(f"molecule {strange[0]} {NO_WORD}")
+    return parts.table()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Properties:
+    """How large and how greasy some molecules are, for reports."""
+
+    heavy_atoms: Ints
+    """``[G]``"""
+    weight: Array
+    """``[G]`` molecular weight in Dalton."""
+    log_p: Array
+    """``[G]`` Crippen's estimate."""
+    rings: Ints
+    """``[G]``"""
+
+
+def properties(texts: Sequence[str]) -> Properties:
+    """Return properties of molecules given as SMILES."""
+    molecules = [parse_smiles(text) for text in texts]
+    return Properties(
+        heavy_atoms=np.array([each.GetNumHeavyAtoms() for each in molecules], dtype=np.int64),
+        weight=np.array([_weight(each) for each in molecules], dtype=np.float64),
+        log_p=np.array([_log_p(each) for each in molecules], dtype=np.float64),
+        rings=np.array([rdMolDescriptors.CalcNumRings(each) for each in molecules], dtype=np.int64),
+    )
+
+
+def _scaffold(molecule: Chem.Mol) -> str:
+    return str(MurckoScaffold.MurckoScaffoldSmiles(mol=molecule))  # type: ignore[no-untyped-call]
+
+
+def _weight(molecule: Chem.Mol) -> float:
+    from rdkit.Chem import Descriptors  # slow to import, and processes that read have no use for it
+
+    return float(Descriptors.MolWt(molecule))  # type: ignore[attr-defined]
+
+
+def _log_p(molecule: Chem.Mol) -> float:
+    return float(rdMolDescriptors.CalcCrippenDescriptors(molecule)[0])
+
+
+def _parse(text: str) -> Chem.Mol:
+    molecule = Chem.MolFromSmiles(text) if text.strip() else None
+    if molecule is not None:
+        return molecule
+    if not text.strip():
+        raise MoleculeError("the SMILES is empty")  # RDKit would return a molecule without atoms
+    rough = Chem.MolFromSmiles(text, sanitize=False)
+    if rough is None:
+        raise MoleculeError(f"`{text}` is not SMILES")
+    try:
+        Chem.SanitizeMol(rough)
+    except ValueError as error:
+        raise MoleculeError(f"`{text}` breaks a rule of chemistry: {error}") from error
+    raise MoleculeError(f"`{text}` cannot be read by RDKit")
+
+
+class FeatureRows:
+    """Features of molecules as they are read, one molecule after the other."""
+
+    def __init__(self) -> None:
+        self.atoms: list[int] = []
+        self.bonds: list[int] = []
+        self.num_atoms: list[int] = []
+        self.num_bonds: list[int] = []
+
+    def read(self, molecule: Chem.Mol) -> None:
+        """Add the atoms and bonds of one molecule."""
+        count, bonds = molecule.GetNumAtoms(), molecule.GetNumBonds()
+        self.num_atoms.append(count)
+        self.num_bonds.append(bonds)
+        for index in range(count):  # twice as fast as GetAtoms()
+            atom = molecule.GetAtomWithIdx(index)
+            self.atoms += (
+                atom.GetAtomicNum(),
+                atom.GetChiralTag(),
+                atom.GetTotalDegree(),
+                atom.GetFormalCharge(),
+                atom.GetTotalNumHs(),
+                atom.GetNumRadicalElectrons(),
+                atom.GetHybridization(),
+                atom.GetIsAromatic(),
+                atom.IsInRing(),
+            )
+        for index in range(bonds):
+            bond = molecule.GetBondWithIdx(index)
+            self.bonds += (
+                bond.GetBeginAtomIdx(),
+                bond.GetEndAtomIdx(),
+                bond.GetBondType(),
+                bond.GetStereo(),
+                bond.GetIsConjugated(),
+            )
+
+    def atom_codes(self) -> Array:
+        """Return the features of all atoms, ``[N, 9]``, not yet of the type of the column."""
+        values = np.array(self.atoms, dtype=np.int64).reshape(-1, len(ATOM_FEATURES))
+        values[:, CHARGE] -= LOWEST_CHARGE
+        values[:, HYBRIDIZATION] = HYBRIDIZATION_CODES[values[:, HYBRIDIZATION]]
+        return values
+
+    def bond_codes(self) -> Array:
+        """Return begin, end and features of all bonds, ``[B, 5]``."""
+        return np.array(self.bonds, dtype=np.int64).reshape(-1, 2 + len(BOND_FEATURES))
+
+    def strange(self) -> Ints:
+        """Return the numbers of molecules with a value that has no word."""
+        atoms, bonds = self.atom_codes(), self.bond_codes()[:, 2:]
+        strange_atom = ((atoms < 0) | (atoms >= _ATOM_LIMITS)).any(axis=1)
+        strange_bond = ((bonds < 0) | (bonds >= _BOND_LIMITS)).any(axis=1)
+        of_atom = np.repeat(np.arange(len(self.num_atoms)), self.num_atoms)
+        of_bond = np.repeat(np.arange(len(self.num_bonds)), self.num_bonds)
+        return np.union1d(of_atom[strange_atom], of_bond[strange_bond])
+
+    def table(self) -> GraphTable:
+        """Return all molecules as graphs, edges sorted."""
+        atoms, bonds = self.atom_codes(), self.bond_codes()
+        twice = np.concatenate([bonds, bonds])
+        src = np.concatenate([bonds[:, 0], bonds[:, 1]])
+        dst = np.concatenate([bonds[:, 1], bonds[:, 0]])
+        owner = np.repeat(np.arange(len(self.num_bonds)), self.num_bonds)
+        order = np.lexsort((dst, src, np.concatenate([owner, owner])))
+        return GraphTable(
+            node_ptr=pointers(self.num_atoms),
+            edge_ptr=pointers(2 * np.array(self.num_bonds, dtype=np.int64)),
+            node={"node_feat": atoms.astype(FEATURE_DTYPE)},
+            edge={
+                "edge_src": src[order].astype(np.int32),
+                "edge_dst": dst[order].astype(np.int32),
+                "edge_attr": twice[order, 2:].astype(FEATURE_DTYPE),
+            },
+        )

@@ -1,0 +1,61 @@
+"""Convert a corpus between Parquet and Zarr; content, order and shard borders stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gsx.errors import UsageError
+from gsx.stages.stage import Progress, Stage
+from gsx.storage.artifacts.draft import Draft
+from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.corpus_writer import Format, Shard, write_corpus
+from gsx.table import GraphTable
+
+
+class ConvertConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of ``[convert]``."""
+
+    formats: tuple[Format, ...]
+    """``parquet``, ``zarr`` or both."""
+
+
+def resolve(config: ConvertConfig) -> ConvertConfig:
+    """Refuse an empty or repeated list of formats."""
+    if not config.formats or len(set(config.formats)) != len(config.formats):
+        raise UsageError("formats must name `parquet`, `zarr` or both, each once")
+    return msgspec.structs.replace(config, formats=tuple(sorted(config.formats)))
+
+
+def run(
+    config: ConvertConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
+) -> Outcome:
+    """Write every shard of the corpus again, in the wanted formats."""
+    corpus = Corpus(inputs["corpus"])
+    shards = corpus.shards
+    done = 0
+
+    def count(shard: Shard) -> None:
+        nonlocal done
+        done += shard.stop - shard.start
+        progress(done, len(corpus))
+
+    def read(shard: Shard) -> GraphTable:
+        return corpus.read_shard(shards.index(shard))
+
+    return write_corpus(draft, corpus.info, shards, read, config.formats, count)
+
+
+STAGE = Stage(
+    module=__name__,
+    name="convert",
+    version=1,
+    kind="corpus",
+    config=ConvertConfig,
+    inputs={"corpus": "prepare"},
+    resolve=resolve,
+    run=run,
+)

@@ -1,0 +1,226 @@
+"""Croissant 1.1: the description of a dataset that machines read, and what it says of risks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gsx import __version__
+from gsx.schema import Column
+from gsx.stages.export.card_text import about, limits, made_by, spdx_url
+from gsx.stages.export.request import Given
+from gsx.storage.artifacts.digest import readable_json
+from gsx.storage.artifacts.manifest import FileEntry
+
+_PARQUET = "application/x-parquet"
+_TYPES = {"int": "sc:Integer", "uint": "sc:Integer", "float": "sc:Float"}
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "arrayShape": "cr:arrayShape",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "containedIn": "cr:containedIn",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "description": {"@container": "@language"},
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isArray": "cr:isArray",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "name": {"@container": "@language"},
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+"""The context of the standard, version 1.1."""
+
+
+def document(given: Given, files: Mapping[str, FileEntry]) -> bytes:
+    """Return ``croissant.json``."""
+    info = given.corpus.info
+    return readable_json(
+        {
+            "@context": _CONTEXT,
+            "@type": "sc:Dataset",
+            "conformsTo": [
+                "http://mlcommons.org/croissant/1.1",
+                "http://mlcommons.org/croissant/RAI/1.0",
+            ],
+            "name": info.name,
+            "description": about(given),
+            "version": "1.0.0",
+            "license": spdx_url(info.licence),
+            "citeAs": info.citation
+            or f"{info.name}, content {given.corpus.artifact.manifest.digest}",
+            "datePublished": given.date,
+            "creator": {"@type": "sc:Organization", "name": given.creator or "not stated"},
+            "url": given.url or f"urn:sha256:{given.corpus.artifact.manifest.digest}",
+            "keywords": ["graphs", "out-of-distribution", info.domain, info.task],
+            "isLiveDataset": False,
+            "distribution": _distribution(files),
+            "recordSet": [_splits(given), _environments(given), _graphs(given)],
+            **_responsible(given),
+        }
+    )
+
+
+def _distribution(files: Mapping[str, FileEntry]) -> list[dict[str, Any]]:
+    shards = [
+        {
+            "@type": "cr:FileObject",
+            "@id": name,
+            "name": name,
+            "contentUrl": name,
+            "contentSize": f"{entry.size} B",
+            "encodingFormat": _PARQUET,
+            "sha256": entry.sha256,
+        }
+        for name, entry in sorted(files.items())
+        if name.endswith(".parquet")
+    ]
+    every = {
+        "@type": "cr:FileSet",
+        "@id": "shards",
+        "name": "shards",
+        "description": "All Parquet shards, one row per graph.",
+        "encodingFormat": _PARQUET,
+        "includes": "data/*.parquet",
+    }
+    return [*shards, every]
+
+
+def _splits(given: Given) -> dict[str, Any]:
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "splits",
+        "name": "splits",
+        "description": "Names of the splits.",
+        "dataType": "cr:Split",
+        "key": {"@id": "splits/name"},
+        "field": [_inline("splits", "name", "sc:Text", "Name of the split.")],
+        "data": [{"splits/name": name} for name in given.corpus.splits],
+    }
+
+
+def _environments(given: Given) -> dict[str, Any]:
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "environments",
+        "name": "environments",
+        "description": "What each `env_id` of training graphs stands for.",
+        "key": {"@id": "environments/id"},
+        "field": [
+            _inline("environments", "id", "sc:Integer", "The `env_id`."),
+            _inline("environments", "name", "sc:Text", "What its graphs have in common."),
+            _inline("environments", "origin", "sc:Text", "`source`, or how its graphs were made."),
+        ],
+        "data": [
+            {f"environments/{name}": row[name] for name in ("id", "name", "origin")}
+            for row in given.corpus.environments
+        ],
+    }
+
+
+def _inline(record: str, name: str, kind: str, doc: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": f"{record}/{name}",
+        "name": name,
+        "description": doc,
+        "dataType": kind,
+    }
+
+
+def _graphs(given: Given) -> dict[str, Any]:
+    fields = [_field(column) for column in given.corpus.info.columns]
+    for name in ("num_nodes", "num_edges"):
+        doc = "nodes of the graph" if name == "num_nodes" else "edges as stored, both directions"
+        fields.append(_field(Column(name=name, axis="graph", dtype="int32", doc=doc)))
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "graphs",
+        "name": "graphs",
+        "description": "One record per graph.",
+        "key": {"@id": "graphs/graph_id"},
+        "field": fields,
+    }
+
+
+def _field(column: Column) -> dict[str, Any]:
+    text = column.dtype == "text" or bool(column.vocabulary)
+    shape = ["-1"] if column.axis != "graph" else []
+    shape += ["-1"] if column.ragged and column.dtype != "text" else []
+    shape += [str(column.width)] if column.width is not None else []
+    head, _, inside = column.name.partition(".")
+    source: dict[str, Any] = {"fileSet": {"@id": "shards"}, "extract": {"column": head}}
+    if inside:
+        source["transform"] = {"jsonPath": inside}
+    return {
+        "@type": "cr:Field",
+        "@id": f"graphs/{column.name}",
+        "name": column.name,
+        "description": column.doc or column.name,
+        "dataType": "sc:Text" if text else _TYPES[column.dtype.rstrip("0123456789")],
+        "source": source,
+        **({"isArray": True, "arrayShape": ",".join(shape)} if shape else {}),
+    }
+
+
+def _responsible(given: Given) -> dict[str, Any]:
+    """Return the fields of the RAI vocabulary: where data came from, its limits, its uses."""
+    info = given.corpus.info
+    raw = [f"{name} (SHA-256 {sha})" for each in given.lineage for name, sha in each.raw.items()]
+    collected = f"Raw files: {'; '.join(raw)}." if raw else "Built by a program; no raw files."
+    synthetic = f"{given.augmented} graphs of the training split are synthetic (column `origin`)."
+    found = {
+        "dataCollection": f"{info.description or info.name} {collected}",
+        "dataCollectionType": ["Secondary Data Analysis" if raw else "Software Collection"],
+        "dataPreprocessingProtocol": [line.removeprefix("- ") for line in made_by(given)],
+        "dataManipulationProtocol": (
+            f"Written by gsx {__version__}; every option, seed and input hash is in "
+            f"`lineage/*.json`. {synthetic}"
+        ),
+        "dataAnnotationProtocol": [
+            "Labels of source graphs are those of the raw data; the label of a synthetic graph "
+            "follows from its parents' labels and `provenance` alone."
+        ],
+        "machineAnnotationTools": [f"gsx {__version__}"],
+        "dataBiases": [
+            f"Splits differ on purpose: the {info.domain} shifts between training and `ood` splits."
+        ],
+        "dataLimitations": limits(given) or ["None known."],
+        "dataUseCases": ["Training and evaluating graph classifiers under distribution shift."],
+        "dataSocialImpact": "None is known beyond that of the raw data.",
+        "personalSensitiveInformation": [
+            "None was added; for what raw data holds see its licence and citation."
+        ],
+        "dataReleaseMaintenancePlan": (
+            "A release never changes and is named by its content digest; a correction is a new one."
+        ),
+    }
+    return {f"rai:{name}": value for name, value in found.items()}

@@ -1,0 +1,213 @@
+"""The layout of GOOD: its folders, file names, keys and shapes, so that its programs run on it.
+
+GOOD reads ``<root>/<Dataset>/<domain>/processed/<shift>_<subset>.pt``, a ``Data`` of all graphs and
+its slices. Where one of the thirteen files is missing it builds all anew, so shifts that a corpus
+does not have are there, without graphs.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from gsx.ragged import Array, Ints, pointers, texts_of
+from gsx.schema import CorpusInfo
+from gsx.stages.export.hard_labels import parts
+from gsx.stages.export.request import Given
+from gsx.stages.export.torch_files import save_tensors
+from gsx.storage.sharing.bundle import Bundle
+from gsx.table import GraphTable, concat
+
+SUBSETS = {"train": "train", "id_val": "id_val", "id_test": "id_test", "ood_val": "val",
+           "ood_test": "test"}  # fmt: skip
+"""Our splits, and what GOOD calls them."""
+SHIFTS = ("no_shift", "covariate", "concept")
+_NAMES = {"motif": "GOODMotif", "hiv": "GOODHIV", "cmnist": "GOODCMNIST", "sst2": "GOODSST2",
+          "twitter": "GOODTwitter", "cora": "GOODCora", "cora-ml": "GOODCoraML",
+          "webkb": "GOODWebKB", "cbas": "GOODCBAS", "twitch": "GOODTwitch"}  # fmt: skip
+_SORTS = {"motif": "syn", "fsmotif": "syn", "cmnist": "syn", "cbas": "syn", "sst2": "nlp",
+          "twitter": "nlp"}  # fmt: skip
+_DOMAINS = {"base": "basis"}
+TASKS = {"classification": "Multi-label classification", "binary": "Binary classification",
+          "multitask": "Binary classification", "regression": "Regression"}  # fmt: skip
+METRICS = {"accuracy": "Accuracy", "roc_auc": "ROC-AUC", "rmse": "RMSE", "mcc": "MCC"}
+
+READER = '''"""Read this corpus as GOOD's own `load` returns it: datasets by subset, and facts.
+
+    from load_good import load
+    datasets, meta = load()
+    datasets["train"], datasets["val"], meta["num_envs"]
+
+GOOD itself reads the same files: give it this directory as `dataset_root`. It wants `Data` objects,
+so four classes of PyG are allowed when the files are read; everything else is refused.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import GlobalStorage
+
+HERE = Path(__file__).parent
+SAFE = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+ABOUT = json.loads((HERE / "good.json").read_text(encoding="utf-8"))
+
+
+class Subset(InMemoryDataset):
+    def __init__(self, path):
+        super().__init__()
+        with torch.serialization.safe_globals(SAFE):
+            self.data, self.slices = torch.load(path, weights_only=True)
+
+
+def load():
+    folder = HERE / ABOUT["dataset"] / ABOUT["domain"] / "processed"
+    datasets = {
+        name: Subset(folder / f"{ABOUT['shift']}_{name}.pt")
+        for name in ("train", "id_val", "id_test", "val", "test")
+    }
+    return {**datasets, "task": ABOUT["task"], "metric": ABOUT["metric"]}, dict(ABOUT["meta"])
+'''
+
+
+def fill(bundle: Bundle, given: Given) -> None:
+    """Write the thirteen files, what is known of the dataset, and a reader."""
+    if given.corpus.info.level == "node":
+        from gsx.stages.export.formats.good_nodes import fill_nodes
+
+        fill_nodes(bundle, given)
+        return
+    info = given.corpus.info
+    name, domain, shift = place_of(info)
+    folder = f"{name}/{domain}/processed"
+    found = {split: _graphs(given, split) for split in SUBSETS if split in given.corpus.splits}
+    empty = _without_graphs(next(iter(found.values())))
+    for each in SHIFTS:
+        for split, subset in SUBSETS.items():
+            if each == "no_shift" and split.startswith("id_"):
+                continue
+            graphs = found.get(split, empty) if each == shift else empty
+            path = f"{folder}/{each}_{subset}.pt"
+            bundle.write(path, partial(_save, graphs=graphs), rows=len(graphs[1]["edge_index"]) - 1)
+    about = {
+        "dataset": name,
+        "domain": domain,
+        "shift": shift,
+        "task": TASKS[info.task],
+        "metric": METRICS[info.metric],
+        "labels": given.labels,
+        "meta": _meta(info, found),
+    }
+    bundle.add("good.json", (json.dumps(about, indent=2) + "\n").encode())
+    bundle.add("load_good.py", READER.encode())
+
+
+def place_of(info: CorpusInfo) -> tuple[str, str, str]:
+    """Return the names of dataset, domain and shift that GOOD would use."""
+    family = "cora-ml" if info.name.startswith("cora-ml") else info.name.split("-")[0]
+    shift = "concept" if info.name.endswith("concept") else "covariate"
+    words = "".join(part.capitalize() for part in info.name.split("-")[:1])
+    return _NAMES.get(family, f"GOOD{words}"), _DOMAINS.get(info.domain, info.domain), shift
+
+
+def sort_of(info: CorpusInfo) -> str:
+    """Return what GOOD calls the sort of a dataset; it has encoders for molecules alone."""
+    if any(column.name == "smiles" for column in info.columns):
+        return "mol"
+    return _SORTS.get(info.name.split("-")[0], "real")
+
+
+Graphs = tuple[dict[str, Any], dict[str, torch.Tensor]]
+"""Concatenated values, and pointers to the graphs in each of them."""
+
+
+def _graphs(given: Given, split: str) -> Graphs:
+    found = list(parts(given, split))
+    if not found:
+        table = next(given.corpus.iter_tables(split=split)).slice(0, 0)
+        return _collated(table, np.zeros(0, dtype=np.int64))
+    table = concat([part for part, _ in found])
+    return _collated(table, np.concatenate([y for _, y in found]))
+
+
+def _collated(table: GraphTable, y: Array) -> Graphs:
+    edges = np.stack([table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")])
+    values: dict[str, Any] = {
+        "edge_index": torch.from_numpy(edges.astype(np.int64)),
+        "x": numbers(table.dense("node", "node_feat")),
+        "y": torch.from_numpy(y.copy()),
+        "env_id": torch.from_numpy(table.dense("graph", "env_id").astype(np.int64)),
+        "domain_id": torch.from_numpy(table.dense("graph", "domain_id").astype(np.int64)),
+        "idx": torch.from_numpy(table.dense("graph", "graph_id").copy()),
+    }
+    slices = {name: _slices(np.arange(len(table) + 1)) for name in values}
+    slices |= {"edge_index": _slices(table.edge_ptr), "x": _slices(table.node_ptr)}
+    if "edge_attr" in table.edge:
+        values["edge_attr"] = numbers(table.dense("edge", "edge_attr"))
+        slices["edge_attr"] = _slices(table.edge_ptr)
+    if "node_truth" in table.node:
+        truth = table.dense("node", "node_truth").astype(np.int64)
+        values["node_gt"] = torch.from_numpy(truth)
+        slices["node_gt"] = _slices(table.node_ptr)
+        first = np.repeat(table.node_ptr[:-1], table.num_edges)
+        values["edge_gt"] = torch.from_numpy(
+            (truth[edges[0] + first] & truth[edges[1] + first]) > 0
+        )
+        slices["edge_gt"] = _slices(table.edge_ptr)
+    for name in ("basis_id", "motif_id", "width_id"):
+        if name in table.graph:
+            values[name] = torch.from_numpy(table.dense("graph", name).astype(np.int64))
+            slices[name] = _slices(np.arange(len(table) + 1))
+    for name in ("smiles", "scaffold"):
+        if name in table.graph:
+            values[name] = texts_of(table.lists("graph", name))
+            slices[name] = _slices(np.arange(len(table) + 1))
+    if "smiles" in table.graph:
+        values["nodesize"] = torch.from_numpy(table.num_nodes.astype(np.int64))
+        slices["nodesize"] = _slices(np.arange(len(table) + 1))
+    return values, slices
+
+
+def numbers(values: Array) -> torch.Tensor:
+    """Return codes of words as whole numbers, as GOOD's encoders want them, others as floats."""
+    whole = values.dtype.kind in "iu"
+    return torch.from_numpy(values.astype(np.int64 if whole else np.float32))
+
+
+def _slices(ptr: Ints) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(ptr, dtype=np.int64).copy())
+
+
+def _without_graphs(graphs: Graphs) -> Graphs:
+    values, slices = graphs
+    none = {
+        name: value[:, :0] if name == "edge_index" else value[:0] for name, value in values.items()
+    }
+    return none, {name: _slices(pointers([])) for name in slices}
+
+
+def _meta(info: CorpusInfo, found: dict[str, Graphs]) -> dict[str, Any]:
+    values = next(iter(found.values()))[0]
+    classes = len(info.outputs) if info.task != "regression" else 1
+    train = found["train"][0]["env_id"] if "train" in found else torch.zeros(0)
+    return {
+        "dataset_type": sort_of(info),
+        "model_level": "graph",
+        "dim_node": int(values["x"].shape[1]),
+        "dim_edge": int(values["edge_attr"].shape[1]) if "edge_attr" in values else 0,
+        "num_envs": len(torch.unique(train)),
+        "num_classes": classes,
+    }
+
+
+def _save(path: Path, graphs: Graphs) -> None:
+    values, slices = graphs
+    save_tensors(path, (Data(**values), slices))

@@ -1,0 +1,177 @@
+"""The layout of OGB's ``DatasetSaver``: one array of all graphs, labels, a split dictionary."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gsx.ragged import Array, Ints
+from gsx.schema import CorpusInfo
+from gsx.stages.export.card_text import about
+from gsx.stages.export.hard_labels import parts
+from gsx.stages.export.node_arrays import node_arrays
+from gsx.stages.export.request import Given
+from gsx.stages.export.torch_files import save_tensors
+from gsx.storage.sharing.bundle import Bundle
+from gsx.storage.sharing.csv_file import write_csv
+from gsx.table import GraphTable, concat
+
+SPLITS = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "id_valid",
+          "id_test": "id_test"}  # fmt: skip
+"""Our splits, and the keys of ``get_idx_split``."""
+_METRICS = {"accuracy": "acc", "roc_auc": "rocauc", "rmse": "rmse", "mcc": "mcc"}
+
+READER = '''"""Read this corpus with OGB: `{kind}(NAME, meta_dict=meta_dict())`."""
+
+from pathlib import Path
+
+import torch
+
+HERE = Path(__file__).parent
+NAME = "{name}"
+
+
+def meta_dict():
+    found = torch.load(HERE / "meta_dict.pt", weights_only=True)
+    return {{**found, "dir_path": str(HERE / found["dir_path"])}}
+'''
+
+
+def fill(bundle: Bundle, given: Given) -> None:
+    """Write the folder that OGB's dataset objects read, and what it must be told about it."""
+    if given.corpus.info.level == "node":
+        _fill_nodes(bundle, given)
+        return
+    info = given.corpus.info
+    found: list[tuple[GraphTable, Array]] = []
+    split_of: list[Ints] = []
+    for split in SPLITS:
+        if split in given.corpus.splits:
+            mine = list(parts(given, split))
+            found += mine
+            count = sum(len(table) for table, _ in mine)
+            split_of.append(np.full(count, list(SPLITS).index(split)))
+    table = concat([part for part, _ in found])
+    y = np.concatenate([each for _, each in found])
+    where = np.concatenate(split_of)
+    folder = info.name.replace("-", "_")
+    bundle.write(f"{folder}/raw/data.npz", partial(_save_arrays, arrays=_arrays(table)))
+    labels = {"graph_label": y.reshape(len(y), -1)}
+    bundle.write(f"{folder}/raw/graph-label.npz", partial(_save_arrays, arrays=labels))
+    index = {
+        key: torch.from_numpy(np.flatnonzero(where == number))
+        for number, key in enumerate(SPLITS.values())
+    }
+    _about(bundle, given, folder, index)
+    ids = "graph_idx,graph_id\n" + "".join(
+        f"{row},{number}\n" for row, number in enumerate(table.dense("graph", "graph_id").tolist())
+    )
+    bundle.add(f"{folder}/mapping/graphidx2graphid.csv", ids.encode())
+    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta(info, folder, table)))
+    reader = READER.format(name=f"ogbg-{info.name}", kind="PygGraphPropPredDataset")
+    bundle.add("load_ogb.py", reader.encode())
+
+
+def _fill_nodes(bundle: Bundle, given: Given) -> None:
+    """Write one graph whose nodes are labelled; replicas lie beside the source."""
+    info = given.corpus.info
+    arrays = node_arrays(given, "ogb")
+    folder = info.name.replace("-", "_")
+    table = arrays.table
+    values: dict[str, Array] = {
+        "edge_index": np.stack([arrays.src, arrays.dst]).astype(np.int64),
+        "num_nodes_list": np.array([table.total_nodes]),
+        "num_edges_list": np.array([table.total_edges]),
+        "node_feat": _plain(table.dense("node", "node_feat")),
+        "node_env_id": np.where(arrays.inside("train"), arrays.env, -1)[:, None],
+    }
+    if "edge_attr" in table.edge:
+        values["edge_feat"] = _plain(table.dense("edge", "edge_attr"))
+    bundle.write(f"{folder}/raw/data.npz", partial(_save_arrays, arrays=values))
+    labels = arrays.y.reshape(len(arrays.y), -1)
+    bundle.write(
+        f"{folder}/raw/node-label.npz", partial(_save_arrays, arrays={"node_label": labels})
+    )
+    index = {
+        key: torch.from_numpy(np.flatnonzero(arrays.inside(split))) for split, key in SPLITS.items()
+    }
+    _about(bundle, given, folder, index)
+    ids = {"node_idx": np.arange(len(labels)), "graph_id": arrays.graph, "node": arrays.number}
+    bundle.write(f"{folder}/mapping/nodeidx2node.csv", partial(write_csv, parts=[ids]))
+    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta(info, folder, table)))
+    reader = READER.format(name=f"ogbn-{info.name}", kind="PygNodePropPredDataset")
+    bundle.add("load_ogb.py", reader.encode())
+
+
+def _about(bundle: Bundle, given: Given, folder: str, index: dict[str, torch.Tensor]) -> None:
+    """Write what both kinds have beside the arrays: splits, a release, what columns mean."""
+    info = given.corpus.info
+    bundle.write(f"{folder}/split/{info.domain}/split_dict.pt", partial(save_tensors, value=index))
+    bundle.add(f"{folder}/RELEASE_v1.txt", f"# Release note for {info.name}\n".encode())
+    bundle.add(f"{folder}/mapping/README.md", _mapping(given).encode())
+
+
+def _arrays(table: GraphTable) -> dict[str, Array]:
+    found: dict[str, Array] = {
+        "edge_index": np.stack(
+            [table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")]
+        ).astype(np.int64),
+        "num_nodes_list": table.num_nodes.astype(np.int64),
+        "num_edges_list": table.num_edges.astype(np.int64),
+        "node_feat": _plain(table.dense("node", "node_feat")),
+        "node_env_id": np.repeat(table.dense("graph", "env_id"), table.num_nodes)[:, None].astype(
+            np.int64
+        ),
+    }
+    if "edge_attr" in table.edge:
+        found["edge_feat"] = _plain(table.dense("edge", "edge_attr"))
+    return found
+
+
+def _plain(values: Array) -> Array:
+    return values.astype(np.int64 if values.dtype.kind in "iu" else np.float32)
+
+
+def _meta(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, Any]:
+    kinds = {"classification": "multiclass classification", "regression": "regression"}
+    return {
+        "version": 1,
+        "dir_path": folder,
+        "binary": "True",
+        "num tasks": 1 if info.task == "classification" else len(info.outputs),
+        "num classes": {"classification": len(info.outputs), "regression": -1}.get(info.task, 2),
+        "task type": kinds.get(info.task, "binary classification"),
+        "eval metric": _METRICS[info.metric],
+        "split": info.domain,
+        "download_name": folder,
+        "url": "",
+        "add_inverse_edge": "False",
+        "has_node_attr": "True",
+        "has_edge_attr": str("edge_attr" in table.edge),
+        "additional node files": "node_env_id",
+        "additional edge files": "None",
+        "is hetero": "False",
+    }
+
+
+def _mapping(given: Given) -> str:
+    nodes = given.corpus.info.level == "node"
+    of = "a node for training" if nodes else "the graph of a node"
+    ids = "nodeidx2node.csv" if nodes else "graphidx2graphid.csv"
+    rows = "\n".join(
+        f"| {row['id']} | {row['name']} | {row['origin']} |" for row in given.corpus.environments
+    )
+    return (
+        f"# {given.corpus.info.name}\n\n{about(given)}\n\n`node_env_id` is the environment of "
+        f"{of}, -1 where it is hidden. `{ids}` leads to the corpus."
+        f"\n\n| env_id | name | origin |\n|---|---|---|\n{rows}\n"
+    )
+
+
+def _save_arrays(path: Path, arrays: dict[str, Array]) -> None:
+    with path.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, **arrays)

@@ -1,1 +1,0 @@
-"""Corpora in the layouts other people's tools read; one file per layout."""

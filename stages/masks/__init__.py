@@ -1,1 +1,0 @@
-"""FeatX masks: which features the environment explains, and the label does not."""

@@ -1,0 +1,188 @@
+"""Colored MNIST: ``cmnist-color``, digits as superpixels in colors that training never shows.
+
+Every digit becomes a graph of 75 superpixels (SLIC), each joined to its 16 nearest: that gives
+about as many edges as the graphs of the benchmark have. A node has the color of its graph times the
+mean intensity of its pixels. Training digits are cut at random into five
+environments of one color each; ``ood_val`` and ``ood_test`` have colors of their own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from gsx.errors import StageError, UsageError
+from gsx.ragged import Array, Ints, pointers
+from gsx.schema import SPLITS, Column, CorpusInfo, Environment, corpus_columns
+from gsx.seeds import rng
+from gsx.stages.prepare.array_blocks import Block
+from gsx.stages.prepare.block_executor import Crew, worker_count
+from gsx.stages.prepare.colors import COLORS, PALETTE, SHOWN_COLORS
+from gsx.stages.prepare.dataset import Card, Family, Order, RawFile, Source
+from gsx.stages.prepare.split_methods import OOD_TEST, OOD_VAL, TRAIN, hold_out, split_counts
+from gsx.stages.prepare.splitting import placed_columns
+from gsx.table import GraphTable, concat
+
+NAME = "cmnist-color"
+IMAGES = 70_000
+_BLOCK = 100
+"""Images that one process works on at a time."""
+_PARTS = ("train", "t10k")
+_RAW = tuple(
+    RawFile(
+        paths=(f"mnist/{part}-{kind}-ubyte.gz", f"mnist/{part}-{kind}-ubyte"),
+        what="a file of MNIST in IDX form (60,000 and 10,000 digits)",
+    )
+    for part in _PARTS
+    for kind in ("images-idx3", "labels-idx1")
+)
+_EXTRAS = (
+    Column(name="pos", axis="node", dtype="float32", width=2,
+           doc="column and row of the center, in pixels"),
+    Column(name="color_id", axis="graph", dtype="int8", doc="color: " + ", ".join(COLORS)),
+)  # fmt: skip
+
+
+def split_sizes(num_graphs: int) -> tuple[int, int, int]:
+    """Return how many graphs go to the training pool, to ``ood_val`` and to ``ood_test``."""
+    pool, tenth = num_graphs * 8 // 10, num_graphs // 10
+    return pool, tenth, num_graphs - pool - tenth
+
+
+def card(name: str) -> Card:
+    """Describe the dataset."""
+    del name
+    counts = dict(zip(SPLITS, (42_000, 7_000, 7_000, 7_000, 7_000), strict=False))
+    return Card(shift="color", counts=counts, raw=_RAW)
+
+
+def size(name: str, num_graphs: int | None) -> int:
+    """Resolve the number of graphs; fewer than all digits are drawn at random."""
+    number = IMAGES if num_graphs is None else num_graphs
+    if not 20 <= number <= IMAGES:
+        raise UsageError(f"{name}: num_graphs must lie in 20..{IMAGES}; got {number}")
+    return number
+
+
+def open_cmnist(order: Order) -> Source:
+    """Read the images, give each a color and make ready to cut them into superpixels."""
+    try:
+        import gsx.stages.prepare.benchmarks.superpixels  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"{order.name} needs scikit-image. Install it: `pip install 'gsx[images]'`."
+        ) from error
+    images, digit = read_images(order.raw)
+    number = size(order.name, order.num_graphs)
+    if len(images) < number:
+        raise StageError(f"the files of MNIST hold {len(images):,} digits; {number:,} are needed.")
+    rows = rng(order.seed, "prepare", order.name, "order").permutation(len(images))[:number]
+    pool, val, test = split_sizes(number)
+    split = np.repeat([TRAIN, OOD_VAL, OOD_TEST], [pool, val, test])
+    env = np.full(number, -1)
+    env[:pool] = np.minimum(np.arange(pool) // (pool // SHOWN_COLORS), SHOWN_COLORS - 1)
+    color = np.where(split == TRAIN, env, np.where(split == OOD_VAL, 5, 6))
+    split = hold_out(split, number // 10, rng(order.seed, "prepare", order.name, "id"))
+    crew, one_at_a_time = Crew("superpixels"), threading.Lock()
+
+    def build(name: str, start: int, stop: int) -> GraphTable:
+        chosen = np.flatnonzero(split == SPLITS.index(name))[start:stop]
+        blocks = [chosen[at : at + _BLOCK] for at in range(0, len(chosen), _BLOCK)]
+        with one_at_a_time:
+            found = crew.spread(
+                ({"images": images[rows[block]]} for block in blocks),
+                min(worker_count(), max(len(blocks), 1)),
+            )
+            parts = [_table(each, color[block]) for each, block in zip(found, blocks, strict=True)]
+        label = digit[rows[chosen]]
+        columns = placed_columns(
+            rows[chosen], split[chosen], env[chosen], color[chosen], np.eye(10)[label], label
+        )
+        extra = {"color_id": color[chosen].astype(np.int8)}
+        return concat(parts).with_columns(graph={**columns, **extra})
+
+    return Source(info=corpus_info(), split_sizes=split_counts(split), build=build)
+
+
+def read_images(raw: Mapping[str, Path]) -> tuple[Array, Ints]:
+    """Return all images ``[n, 28, 28]`` and digits ``[n]``."""
+    found = {name: _read_idx(path, name) for name, path in raw.items()}
+    images = [each for name, each in found.items() if "images" in name]
+    digits = [each for name, each in found.items() if "labels" in name]
+    for name, pictures, labels in zip(raw, images, digits, strict=False):
+        if pictures.ndim != 3 or labels.ndim != 1 or len(pictures) != len(labels):
+            raise StageError(
+                f"{name} and the labels beside it do not belong together: "
+                f"{pictures.shape} and {labels.shape}."
+            )
+    digit = np.concatenate(digits).astype(np.int64)
+    if len(digit) and int(digit.max()) > 9:
+        raise StageError(f"the files of MNIST hold the label {int(digit.max())}; expected 0..9.")
+    return np.concatenate(images), digit
+
+
+def _read_idx(path: Path, name: str) -> Array:
+    """Return the bytes of an IDX file as an array."""
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if name.endswith(".gz") else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise StageError(f"{name} cannot be read: {error}") from error
+    if len(data) < 4 or data[:3] != b"\x00\x00\x08" or not 1 <= data[3] <= 3:
+        raise StageError(f"{name} is no IDX file of bytes.")
+    start = 4 + 4 * data[3]
+    shape = tuple(np.frombuffer(data[4:start], dtype=">u4").astype(int).tolist())
+    if len(shape) != data[3] or len(data) - start != int(np.prod(shape)):
+        raise StageError(f"{name} should hold {shape} values; it holds {len(data) - start}.")
+    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def _table(block: Block, color: Ints) -> GraphTable:
+    """Return the graphs of some images, without graph columns."""
+    images, nodes = block["intensity"].shape
+    feat = block["intensity"][:, :, None] * PALETTE[color][:, None]
+    return GraphTable(
+        node_ptr=pointers(np.full(images, nodes)),
+        edge_ptr=pointers(block["num_edges"]),
+        node={"node_feat": feat.reshape(-1, 3), "pos": block["center"].reshape(-1, 2)},
+        edge={name: block[name] for name in ("edge_src", "edge_dst")},
+    )
+
+
+def corpus_info() -> CorpusInfo:
+    """Describe the corpus."""
+    return CorpusInfo(
+        name=NAME,
+        outputs=tuple(map(str, range(10))),
+        domain="color",
+        domains=COLORS,
+        environments=tuple(
+            Environment(id=id_, name=color) for id_, color in enumerate(COLORS[:SHOWN_COLORS])
+        ),
+        columns=corpus_columns(outputs=10, num_features=3, extras=_EXTRAS),
+        num_features=3,
+        description=(
+            "Handwritten digits as graphs of 75 superpixels, each joined to its 16 nearest. A node "
+            "has the color of its graph times its intensity; ood_val and ood_test have colors "
+            "that training never shows."
+        ),
+        licence="public benchmark data (MNIST)",
+        citation=(
+            "Y. LeCun, L. Bottou, Y. Bengio, P. Haffner. Gradient-based learning applied to "
+            "document recognition. Proceedings of the IEEE 1998. Splits and colors follow S. Gui, "
+            "X. Li, L. Wang, S. Ji. GOOD: A Graph Out-of-Distribution Benchmark. NeurIPS 2022."
+        ),
+    )
+
+
+FAMILY = Family(
+    names=(NAME,),
+    card=card,
+    size=size,
+    open=open_cmnist,
+)

@@ -1,0 +1,177 @@
+"""DD and NCI1 split by size: classifiers train on small graphs and are tested on large ones.
+
+The rule is that of the published splits: the half with the fewest nodes is the training pool, of
+which a tenth is held out as ``id_val``, and the largest tenth is ``ood_test``. The published
+protocol leaves out what lies between and validates on small graphs only (``protocol = "paper"``);
+by default that band is ``ood_val`` (``protocol = "mid"``). Test graphs are the published ones;
+which graphs of the pool are held out was never published and is drawn from a stream of our own.
+The publication has no environments: ours are ranges of size with about as many graphs each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gsx.errors import StageError
+from gsx.ragged import Ints
+from gsx.schema import SPLITS, CorpusInfo
+from gsx.seeds import rng
+from gsx.stages.prepare.dataset import (
+    Card,
+    Family,
+    Order,
+    RawFile,
+    Source,
+    check_environments,
+    resolve_options,
+    size_of_files,
+)
+from gsx.stages.prepare.readers.parsed import found_columns, one_way_warning
+from gsx.stages.prepare.readers.tu import TuGraphs, read_graphs
+from gsx.stages.prepare.split_methods import OOD_VAL, UNUSED, split_counts
+from gsx.stages.prepare.splitting import (
+    Placed,
+    Rule,
+    builder,
+    domains_of,
+    environments,
+    place,
+    placed_columns,
+)
+from gsx.storage.artifacts.manifest import Dropped
+
+ENVIRONMENTS = 5
+_RULE = Rule(
+    kind="quantile",
+    train=0.5,
+    val=0.4,
+    held_out=0.1,
+    held_out_of="pool",
+    id_test=False,
+    environments=ENVIRONMENTS,
+)
+_COUNTS = {"dd-size": (533, 59, 0, 468, 118), "nci1-size": (1942, 215, 0, 1541, 412)}
+_RAW = {
+    "dd-size": RawFile(
+        paths=("dd/DD.zip",),
+        what="DD of TUDataset (chrsmrrs.github.io/datasets, 1,178 graphs), or its one-file form",
+    ),
+    "nci1-size": RawFile(
+        paths=("nci1/NCI1.zip", "nci1/NCI1_TU.zip"),
+        what="NCI1 of TUDataset (chrsmrrs.github.io/datasets, 4,110 graphs)",
+    ),
+}
+_OUTPUT = {"dd-size": "not_an_enzyme", "nci1-size": "active"}
+_ABOUT = {
+    "dd-size": "Proteins and whether each is no enzyme; nodes are amino acids, and edges join "
+    "those that are near each other.",
+    "nci1-size": "Compounds and whether each acts against lung cancer cells; nodes are atoms, and "
+    "edges are bonds.",
+}
+_CITATION = {
+    "dd-size": "P. D. Dobson, A. J. Doig. Distinguishing enzyme structures from non-enzymes "
+    "without alignments. Journal of Molecular Biology 2003.",
+    "nci1-size": "N. Wale, I. A. Watson, G. Karypis. Comparison of descriptor spaces for chemical "
+    "compound retrieval and classification. Knowledge and Information Systems 2008.",
+}
+_SPLITS_CITATION = (
+    " Splits follow B. Bevilacqua, Y. Zhou, B. Ribeiro. Size-Invariant Graph Representations for "
+    "Graph Classification Extrapolations. ICML 2021."
+)
+
+
+def card(name: str) -> Card:
+    """Describe a dataset of the family."""
+    counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
+    return Card(shift="size", counts=counts, raw=(_RAW[name],))
+
+
+def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Resolve the protocol and the number of environments."""
+    found = resolve_options(name, given, {"protocol": "mid", "environments": ENVIRONMENTS})
+    check_environments(name, found["environments"])
+    return found
+
+
+def open_tu(order: Order) -> Source:
+    """Read the raw file and split its graphs by size."""
+    chosen = options(order.name, order.options)
+    ((raw_name, path),) = order.raw.items()
+    graphs = read_graphs(path, raw_name)
+    label = _labels(graphs, raw_name)
+    nodes = graphs.table.num_nodes
+    rule = replace(_RULE, environments=chosen["environments"])
+    stream = rng(order.seed, "prepare", order.name, "id")
+    placed = place(domains_of(nodes.tolist(), "nodes"), rule, stream, where=raw_name)
+    split = placed.split
+    if chosen["protocol"] == "paper":
+        split = np.where(split == OOD_VAL, UNUSED, split)
+    columns = placed_columns(
+        np.arange(len(nodes)), split, placed.env_id, placed.domains.number, label[:, None], label
+    )
+    table = graphs.table.with_columns(graph=columns)
+    return Source(
+        info=_info(order.name, graphs, placed),
+        split_sizes=split_counts(split),
+        build=builder(table),
+        dropped=_unused(split),
+        warnings=one_way_warning(graphs.completed),
+    )
+
+
+def _labels(graphs: TuGraphs, name: str) -> Ints:
+    """Return labels as 0 and 1, in the order of the values of the file."""
+    if graphs.labels is None:
+        raise StageError(f"{name} has no graph labels; it should be {_what(name)}.")
+    known, label = np.unique(graphs.labels, return_inverse=True)
+    if len(known) != 2:
+        raise StageError(
+            f"{name} has {len(known)} classes, {known[:5].tolist()}; expected two. It should be "
+            f"{_what(name)}."
+        )
+    return label
+
+
+def _what(raw_name: str) -> str:
+    return next(raw.what for raw in _RAW.values() if raw_name in raw.paths)
+
+
+def _unused(split: Ints) -> tuple[Dropped, ...]:
+    count = int((split == UNUSED).sum())
+    if not count:
+        return ()
+    reason = "graphs of sizes between training and testing, which the published protocol leaves out"
+    return (Dropped(reason=reason, count=count, examples=()),)
+
+
+def _info(name: str, graphs: TuGraphs, placed: Placed) -> CorpusInfo:
+    return CorpusInfo(
+        name=name,
+        task="binary",
+        metric="mcc",
+        outputs=(_OUTPUT[name],),
+        domain="size",
+        domains=placed.domains.texts(),
+        environments=environments(placed),
+        columns=found_columns(graphs.table, graphs.node_words, graphs.edge_words, outputs=1),
+        num_features=graphs.table.dense("node", "node_feat").shape[1],
+        description=(
+            f"{_ABOUT[name]} Training graphs are smaller than those of ood_val, and those than "
+            "ood_test; the share of the classes shifts with size, so accuracy says little."
+        ),
+        licence="free for research (TUDataset)",
+        citation=_CITATION[name] + _SPLITS_CITATION,
+    )
+
+
+FAMILY = Family(
+    names=tuple(_COUNTS),
+    card=card,
+    size=size_of_files,
+    options=options,
+    open=open_tu,
+)

@@ -1,0 +1,135 @@
+"""Splits by a domain: training sees one end of it, testing the other.
+
+``split_by_domain`` is the rule of the published covariate benchmarks: items are sorted by domain,
+borders are put at given shares and then moved forward to the next change of domain, so that no
+domain is cut. ``split_by_quantile`` is the rule of the published size splits of DD and NCI1: small
+graphs train, the largest tenth tests, and what lies between is a band of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gsx.ragged import Array, Ints
+from gsx.schema import SPLITS
+
+TRAIN, ID_VAL, ID_TEST, OOD_VAL, OOD_TEST = range(5)
+"""Codes of the splits, as in the column ``split``."""
+UNUSED = -1
+"""Code of items that a rule puts into no split."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DomainSplit:
+    """Where items go."""
+
+    split: Ints
+    """``[n]`` code of the split, or -1; items of the training pool are all in ``train``."""
+    env_id: Ints
+    """``[n]`` environment of the items of the training pool, -1 elsewhere."""
+
+
+def split_by_domain(
+    domain: Ints, *, descending: bool, train: float, val: float, environments: int
+) -> DomainSplit:
+    """Split items by their domains ``[n]``, numbered in ascending order.
+
+    ``train`` and ``val`` are the shares of the training pool and of ``ood_val``; the pool is cut
+    into at most ``environments`` parts of about equal size by the same rule.
+    """
+    count = len(domain)
+    order = _sorted(domain, descending=descending)
+    bucket = _runs(domain[order], [0, int(count * train), int(count * (train + val))])
+    split = np.empty(count, dtype=np.int64)
+    split[order] = np.array([TRAIN, OOD_VAL, OOD_TEST])[bucket]
+    env_id = environments_of(domain, split, descending=descending, environments=environments)
+    return DomainSplit(split, env_id)
+
+
+def split_by_quantile(
+    domain: Ints, size: Array, *, descending: bool, train: float, test: float, environments: int
+) -> DomainSplit:
+    """Split items by quantiles of ``size`` ``[n]``, of which ``domain`` is the rank.
+
+    Items up to the quantile ``train`` make up the training pool, those from the quantile
+    ``1 - test`` on ``ood_test``, and those between ``ood_val``; ``descending`` turns it around.
+    """
+    values = -size if descending else size
+    split = np.full(len(values), OOD_VAL, dtype=np.int64)
+    if len(values):
+        low, high = np.quantile(values, [train, 1 - test])
+        split[values >= high] = OOD_TEST
+        split[values <= low] = TRAIN
+    env_id = environments_of(domain, split, descending=descending, environments=environments)
+    return DomainSplit(split, env_id)
+
+
+def split_at_random(
+    domain: Ints, generator: np.random.Generator, *, descending: bool, train: float, val: float,
+    environments: int,
+) -> DomainSplit:  # fmt: skip
+    """Split items whatever their domains, as a control: the splits for testing do not shift."""
+    count = len(domain)
+    borders = [int(count * train), int(count * (train + val))]
+    split = np.empty(count, dtype=np.int64)
+    split[generator.permutation(count)] = np.array([TRAIN, OOD_VAL, OOD_TEST])[
+        np.searchsorted(borders, np.arange(count), side="right")
+    ]
+    env_id = environments_of(domain, split, descending=descending, environments=environments)
+    return DomainSplit(split, env_id)
+
+
+def environments_of(domain: Ints, split: Ints, *, descending: bool, environments: int) -> Ints:
+    """Cut the training pool into at most ``environments`` parts of about equal size by domain.
+
+    Returns the part of every item, counted from 0, and -1 outside the pool; no domain is cut.
+    """
+    order = _sorted(domain, descending=descending)
+    pool = order[split[order] == TRAIN]
+    each = len(pool) // environments
+    env_id = np.full(len(domain), -1, dtype=np.int64)
+    env_id[pool] = _runs(domain[pool], [number * each for number in range(environments)])
+    return env_id
+
+
+def hold_out(
+    split: Ints, size: int, generator: np.random.Generator, test: int | None = None
+) -> Ints:
+    """Return the splits with items of ``train`` moved to ``id_val`` and ``id_test``.
+
+    ``size`` items go to ``id_val``, and ``test`` to ``id_test``, as many when left out. Which ones
+    is drawn at random.
+    """
+    test = size if test is None else test
+    pool = generator.permutation(np.flatnonzero(split == TRAIN))
+    moved = split.copy()
+    moved[pool[len(pool) - size - test : len(pool) - test]] = ID_VAL
+    moved[pool[len(pool) - test :]] = ID_TEST
+    return moved
+
+
+def split_counts(split: Ints) -> dict[str, int]:
+    """Return how many items each split has, by name; items of no split are not counted."""
+    counts = np.bincount(split[split >= 0], minlength=5)
+    return {name: int(number) for name, number in zip(SPLITS, counts, strict=False)}
+
+
+def _sorted(domain: Ints, *, descending: bool) -> Ints:
+    order = np.argsort(domain, kind="stable")
+    return order[::-1] if descending else order
+
+
+def _runs(domain: Ints, borders: list[int]) -> Ints:
+    """Count the borders before every sorted item, each moved to the next change of domain."""
+    changes = np.flatnonzero(np.append(True, domain[1:] != domain[:-1])) if len(domain) else domain
+    starts = np.zeros(len(domain), dtype=np.int64)
+    last = -1
+    for border in borders:
+        later = changes[changes >= max(border, last + 1)]
+        if not len(later):
+            break
+        last = int(later[0])
+        starts[last] = 1
+    return np.cumsum(starts) - 1

@@ -1,0 +1,98 @@
+"""Pieces of HTML. All text passes through here and is escaped: a corpus may come from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import resources
+
+MOST_LETTERS = 30
+"""Letters of a cell up to which it stays on one line."""
+
+
+def tile(figure: str, text: str) -> str:
+    """Return one large figure and what it is."""
+    return f"<li><b>{escape(figure)}</b><span>{escape(text)}</span></li>"
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+    """Return a table that scrolls by itself on a narrow screen; numbers stand to the right."""
+    body = [list(row) for row in rows]
+    numeric = [bool(body) and all(_is_number(row[i]) for row in body) for i in range(len(headers))]
+    head = "".join(
+        f'<th scope="col"{_side(right)}>{escape(name)}</th>'
+        for name, right in zip(headers, numeric, strict=True)
+    )
+    lines = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{_side(right) or _room(value)}>{_cell(value)}</td>"
+            for value, right in zip(row, numeric, strict=True)
+        )
+        + "</tr>"
+        for row in body
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _side(right: bool) -> str:  # noqa: FBT001
+    return ' class="num"' if right else ""
+
+
+def _room(value: object) -> str:
+    return ' class="wrap"' if isinstance(value, str) and len(value) > MOST_LETTERS else ""
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, int | float):
+        return True
+    if value == "-":
+        return True
+    return isinstance(value, str) and value[:1].isdigit() and not value[-1:].isalpha()
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return escape(str(value))
+
+
+def figure(chart: str, caption: str, *, title: str = "") -> str:
+    """Return a picture with a title above and a sentence below."""
+    head = f"<h3>{escape(title)}</h3>" if title else ""
+    return f"<figure>{head}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def section(name: str, title: str, *parts: str) -> str:
+    """Return one part of the page."""
+    inside = "".join(parts)
+    head = f'<h2 id="{name}-title">{escape(title)}</h2>'
+    return f'<section id="{name}" aria-labelledby="{name}-title">{head}{inside}</section>'
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph."""
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def document(title: str, header: str, main: str, footer: str) -> str:
+    """Return the whole page, with style and script inside and nothing fetched from anywhere."""
+    folder = resources.files("gsx.stages.report")
+    style = folder.joinpath("page.css").read_text(encoding="utf-8")
+    script = folder.joinpath("page.js").read_text(encoding="utf-8")
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{style}</style>'
+        f"</head><body><header>{header}</header><main>{main}</main><footer>{footer}</footer>"
+        f"<script>{script}</script></body></html>\n"
+    )

@@ -1,1 +1,0 @@
-"""The parts of the report: what is read, what is checked, what is drawn."""

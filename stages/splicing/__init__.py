@@ -1,1 +1,0 @@
-"""Splice components into new graphs: choose them, join them, label them, account for them."""

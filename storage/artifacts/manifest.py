@@ -1,0 +1,205 @@
+"""The manifest: what an artifact is, what made it and every file it holds.
+
+Written last, never edited. A manifest may come from anywhere, so reading one trusts nothing:
+unknown fields, other schema versions and paths that leave the artifact are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from gsx.errors import ArtifactError
+from gsx.storage.artifacts.digest import artifact_key, content_digest, readable_json
+
+SCHEMA_VERSION = 1
+MANIFEST = "manifest.json"
+RUN_RECORD = "run.json"
+SIGNATURE = "manifest.json.minisig"
+SIDECARS = (RUN_RECORD, SIGNATURE)
+"""Files that may lie beside the manifest, outside key and digest."""
+MAX_MANIFEST_BYTES = 256 << 20
+MAX_DEPTH = 32
+"""Levels of lists and objects in a manifest; what nests deeper was made to break readers."""
+
+_HEX = re.compile(r"[0-9a-f]{64}")
+KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}")
+
+
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file of an artifact."""
+
+    size: int
+    """Bytes."""
+    sha256: str
+    rows: int | None = None
+    """Graphs in a shard; None for other files."""
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An artifact that this one was made from."""
+
+    role: str
+    """What the stage used it for."""
+    kind: str
+    key: str
+    digest: str
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows that were left out, and why."""
+
+    reason: str
+    count: int
+    examples: tuple[str, ...] = ()
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an artifact is."""
+
+    schema: int = SCHEMA_VERSION
+    kind: str
+    key: str
+    digest: str
+    """SHA-256 over all files; two artifacts with one digest hold the same bytes."""
+    stage: str
+    stage_version: int
+    config: dict[str, Any]
+    parents: tuple[Parent, ...] = ()
+    raw: dict[str, str] = {}
+    """SHA-256 of the raw files read, by name."""
+    seeds: dict[str, int] = {}
+    """Root seed of each family of random streams."""
+    files: dict[str, FileEntry]
+    counts: dict[str, int] = {}
+    """Graphs per split, or what the kind counts."""
+    dropped: tuple[Dropped, ...] = ()
+    warnings: tuple[str, ...] = ()
+    summary: dict[str, Any] = {}
+    """Facts worth showing: environments, sizes, quality."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(entry.size for entry in self.files.values())
+
+
+def digest_of(files: Mapping[str, FileEntry]) -> str:
+    """Return the content digest of ``files``."""
+    return content_digest({path: (entry.size, entry.sha256) for path, entry in files.items()})
+
+
+def key_of(manifest: Manifest) -> str:
+    """Return the key that follows from what ``manifest`` says about how it was made."""
+    return artifact_key(
+        stage=manifest.stage,
+        stage_version=manifest.stage_version,
+        config=manifest.config,
+        inputs={parent.role: parent.digest for parent in manifest.parents},
+        raw=manifest.raw,
+    )
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the bytes of ``manifest.json``."""
+    return readable_json(manifest)
+
+
+def decode_manifest(data: bytes, where: str) -> Manifest:
+    """Read a manifest that may come from anywhere; ArtifactError says what is wrong with it."""
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise ArtifactError(f"{where} is {len(data)} bytes; a manifest is never that large.")
+    version = _decode(data, _Version, where).schema
+    if version != SCHEMA_VERSION:
+        raise ArtifactError(
+            f"{where} has schema version {version}; this gsx reads version {SCHEMA_VERSION}.\n"
+            "Read it with the gsx that wrote it, or make it again."
+        )
+    manifest = _decode(data, Manifest, where)
+    _check(manifest, where)
+    return manifest
+
+
+class _Version(msgspec.Struct):
+    schema: int
+
+
+_T = TypeVar("_T")
+
+
+def _decode(data: bytes, type_: type[_T], where: str) -> _T:
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ArtifactError(f"{where} is not a gsx manifest: {error}") from error
+
+
+def _check(manifest: Manifest, where: str) -> None:
+    if _too_deep([manifest.config, manifest.summary]):
+        raise ArtifactError(f"{where} nests values more than {MAX_DEPTH} levels deep; refused.")
+    _check_names(manifest, where)
+    _check_hashes(manifest, where)
+    for path, entry in manifest.files.items():
+        check_path(path, where)
+        if entry.size < 0 or (entry.rows or 0) < 0:
+            raise ArtifactError(
+                f"{where}: file {path!r} has the size {entry.size} and the rows {entry.rows}"
+            )
+    for name, count in manifest.counts.items():
+        if count < 0:
+            raise ArtifactError(f"{where} counts {count} of {name!r}")
+    if digest_of(manifest.files) != manifest.digest:
+        raise ArtifactError(f"{where}: the content digest does not match the list of files")
+    if key_of(manifest) != manifest.key:
+        raise ArtifactError(f"{where}: the key does not match the stage, its config and its inputs")
+
+
+def _check_names(manifest: Manifest, where: str) -> None:
+    for kind in (manifest.kind, *(parent.kind for parent in manifest.parents)):
+        if not KIND.fullmatch(kind):
+            raise ArtifactError(f"{where} names the kind {kind!r}, which is not a kind")
+    for word in (manifest.stage, *(parent.role for parent in manifest.parents)):
+        if not _WORD.fullmatch(word):
+            raise ArtifactError(f"{where} holds {word!r} where a stage or a role was expected")
+    roles = [parent.role for parent in manifest.parents]
+    if len(set(roles)) != len(roles):
+        raise ArtifactError(f"{where} names two parents for one role")
+
+
+def _check_hashes(manifest: Manifest, where: str) -> None:
+    hashes = [manifest.key, manifest.digest, *manifest.raw.values()]
+    hashes += [entry.sha256 for entry in manifest.files.values()]
+    hashes += [value for parent in manifest.parents for value in (parent.key, parent.digest)]
+    for value in hashes:
+        if not _HEX.fullmatch(value):
+            raise ArtifactError(f"{where} holds {value!r} where a SHA-256 was expected")
+
+
+def _too_deep(values: list[Any]) -> bool:
+    level = values
+    for _ in range(MAX_DEPTH):
+        nested = [value for value in level if isinstance(value, dict | list)]
+        level = [
+            inner
+            for value in nested
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+    return bool(level)
+
+
+def check_path(path: str, where: str) -> str:
+    """Return ``path`` if it is a plain relative path inside an artifact, else refuse it."""
+    parts = path.split("/")
+    if not all(_PART.fullmatch(part) for part in parts) or len(parts) > 8:
+        raise ArtifactError(
+            f"{where} lists the file {path!r}; paths must stay inside the artifact and use "
+            "letters, digits and `._+-` only. Do not use this artifact; ask its sender."
+        )
+    if path in (MANIFEST, *SIDECARS):
+        raise ArtifactError(f"{where} lists {path!r} among its own files")
+    return path

@@ -1,0 +1,400 @@
+"""A corpus on disk as users meet it: splits, environments, tables, PyG data and loaders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+
+from gsx.errors import ArtifactError, UsageError, nearest
+from gsx.ragged import Ints
+from gsx.schema import SPLITS, CorpusInfo
+from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.corpora.corpus_writer import FOLDERS, INFO, Format, Shard
+from gsx.storage.corpora.hot_cache import build_hot, open_hot
+from gsx.storage.corpora.parquet import ParquetShard
+from gsx.storage.corpora.shared_edges import NEEDED, borrowers, structures, with_structure
+from gsx.storage.corpora.zarr_format import ZarrShard
+from gsx.table import GraphTable, Values, concat
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from gsx.pyg import CorpusDataset
+    from gsx.storage.corpora.loader import Loader
+
+CacheUse = Literal["auto", "always", "never"]
+OPEN_SHARDS = 64
+"""Shards kept open at once."""
+
+
+def open_corpus(
+    name: str | Path, *, store: str | Path | None = None, format: Format | None = None
+) -> Corpus:
+    """Open a corpus by key, by the start of a key, by directory or by URL.
+
+    What was not made or verified on this machine is verified first, every byte of it.
+    """
+    artifact = Store.at(store).resolve(str(name), kind="corpus")
+    return Corpus(artifact, format=format)
+
+
+class Corpus(Sequence["Data"]):
+    """Graphs with labels, splits and environments; ``corpus[i]`` is a PyG ``Data``."""
+
+    def __init__(self, artifact: Artifact, *, format: Format | None = None) -> None:
+        self.artifact = artifact
+        self.info = _read_info(artifact)
+        self._shards = _shards(artifact, format)
+        self._starts = np.cumsum([0, *(rows for _, _, rows in self._shards)])
+        self._hot: GraphTable | None = None
+        self._edges: GraphTable | None = None
+        self._group: tuple[tuple[int, int], GraphTable] | None = None
+        self._opened: dict[int, ParquetShard | ZarrShard] = {}
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __repr__(self) -> str:
+        counts = self.nodes or self.splits
+        splits = ", ".join(f"{name} {count}" for name, count in counts.items())
+        what = "nodes, " if self.nodes else ""
+        return f"Corpus({self.info.name} {self.key[:12]}: {what}{splits})"
+
+    def _repr_html_(self) -> str:
+        """Show splits and environments in a notebook."""
+        info, summary = self.info, self.artifact.manifest.summary
+        groups = summary.get("node_groups") or summary.get("groups", ())
+        names = {environment.id: environment.name for environment in info.environments}
+        rows = "".join(
+            f"<tr><td>{escape(group['split'])}</td>"
+            f"<td>{escape(names.get(group['env_id'], 'hidden'))}</td><td>{group['count']:,}</td>"
+            f"<td>{'/'.join(map(str, group['labels']))}</td></tr>"
+            for group in groups
+        )
+        what = "nodes" if self.nodes else "graphs"
+        return (
+            f"<div><b>{escape(info.name)}</b> <code>{self.key[:12]}</code><br>"
+            f"{escape(info.description)}<br>{escape(info.task)} of "
+            f"{escape(', '.join(info.outputs[:8]))}; what shifts is the {escape(info.domain)}"
+            f"<table><thead><tr><th>split</th><th>environment</th><th>{what}</th><th>labels</th>"
+            f"</tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+
+    @property
+    def key(self) -> str:
+        """The key of the artifact."""
+        return self.artifact.key
+
+    @property
+    def splits(self) -> Mapping[str, int]:
+        """Graphs per split."""
+        return dict(sorted(self.artifact.manifest.counts.items(), key=lambda kv: _order(kv[0])))
+
+    @property
+    def nodes(self) -> Mapping[str, int]:
+        """Labelled nodes per split, of a corpus that labels nodes; empty where it labels graphs."""
+        counts: dict[str, int] = {}
+        for group in self.artifact.manifest.summary.get("node_groups", ()):
+            counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
+        return counts
+
+    @property
+    def environments(self) -> list[dict[str, Any]]:
+        """One row per environment: id, name, origin, count, sizes and labels of its graphs."""
+        return list(self.artifact.manifest.summary["environments"])
+
+    def __getitem__(self, index: int) -> Data:  # type: ignore[override]
+        """Return graph ``index`` of the corpus, in the order of splits and shards."""
+        from gsx.pyg import columns_of, data_list
+
+        if not isinstance(index, int | np.integer):
+            raise TypeError(f"a corpus is indexed by one whole number, not {type(index).__name__}")
+        position = int(index) + len(self) if index < 0 else int(index)
+        if not 0 <= position < len(self):
+            raise IndexError(f"graph {index} of a corpus of {len(self)}")
+        table, row = self._locate(position)
+        one = table.select(columns_of(self.info)).slice(row, row + 1)
+        return data_list(one, num_features=self.info.num_features)[0]
+
+    def table(
+        self,
+        *,
+        split: str | Sequence[str] | None = None,
+        env: int | Sequence[int] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> GraphTable:
+        """Return the graphs of some splits and environments as one table in memory."""
+        self.check_columns(columns or ())
+        hot = self.hot(build=False)
+        if hot is not None:
+            rows = self.select_rows(hot, split, env)
+            chosen = hot if columns is None else hot.select(columns)
+            if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+                return chosen.slice(int(rows[0]), int(rows[-1]) + 1)
+            return chosen.take(rows)
+        wanted = None if columns is None else [*columns, "split", "env_id"]
+        parts = [
+            part.take(self.select_rows(part, split, env))
+            for part in self.iter_tables(split=split, columns=wanted)
+        ]
+        table = concat(parts) if parts else self._empty(wanted)
+        return table if columns is None else table.select(columns)
+
+    def loader(
+        self,
+        batch_size: int,
+        *,
+        split: str | Sequence[str] | None = None,
+        env: int | Sequence[int] | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        env_balanced: bool = False,
+        drop_last: bool = False,
+        columns: Sequence[str] = (),
+        cache: CacheUse = "auto",
+    ) -> Loader:
+        """Return an iterable of PyG batches; every pass is one epoch.
+
+        ``shuffle`` draws a new order each epoch from ``seed``. ``env_balanced`` gives every batch
+        the same number of graphs of each environment. ``columns`` names extra columns to carry.
+        ``cache``: ``auto`` reads from the hot cache if there is one and makes it when order
+        matters, ``always`` makes it first, ``never`` streams the shards and shuffles in a window.
+        """
+        from gsx.storage.corpora.loader import Loader
+
+        self.check_columns(columns)
+        return Loader(
+            self,
+            batch_size=batch_size,
+            split=split,
+            env=env,
+            shuffle=shuffle,
+            seed=seed,
+            env_balanced=env_balanced,
+            drop_last=drop_last,
+            columns=tuple(columns),
+            cache=cache,
+        )
+
+    def to_pyg(
+        self,
+        *,
+        split: str | Sequence[str] | None = None,
+        env: int | Sequence[int] | None = None,
+        columns: Sequence[str] = (),
+        dense: bool = False,
+    ) -> CorpusDataset:
+        """Return graphs as an object usable wherever a PyG ``InMemoryDataset`` is.
+
+        Sparse features stay sparse, in ``torch.sparse_csr`` tensors, unless ``dense`` is asked for.
+        """
+        from gsx.pyg import CorpusDataset, columns_of, densified
+
+        self.check_columns(columns)
+        names = columns_of(self.info, columns)
+        table = self.table(split=split, env=env, columns=names)
+        return CorpusDataset(densified(table, self.info) if dense else table, self.info)
+
+    def hot(self, *, build: bool) -> GraphTable | None:
+        """Return the hot cache of the whole corpus; ``build`` makes it if it is not there."""
+        if self._hot is None:
+            digest = self.artifact.manifest.digest
+            self._hot = open_hot(digest, self.info)
+            if self._hot is None and build:
+                self._hot = build_hot(digest, self.info, self.iter_tables())
+        return self._hot
+
+    def iter_tables(
+        self,
+        *,
+        split: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[GraphTable]:
+        """Yield the corpus, or some splits of it, one row group at a time."""
+        for part in self.groups(split):
+            yield self.read_group(part, columns)
+
+    def graph_columns(self, number: int, names: Sequence[str]) -> dict[str, Values]:
+        """Return columns of the graphs of one shard, with ``num_nodes`` and ``num_edges``."""
+        shard = self._open(number)
+        if isinstance(shard, ParquetShard):
+            return shard.graph_columns(names)
+        table = shard.read(names)
+        sizes = {"num_nodes": table.num_nodes, "num_edges": table.num_edges}
+        return {**sizes, **{name: table.graph[name] for name in names}}
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards, in the order of the corpus."""
+        totals = Counter(split for _, split, _ in self._shards)
+        found: list[Shard] = []
+        start: dict[str, int] = dict.fromkeys(totals, 0)
+        number: dict[str, int] = dict.fromkeys(totals, 0)
+        for _, split, rows in self._shards:
+            stop = start[split] + rows
+            found.append(Shard(split, number[split], totals[split], start[split], stop))
+            start[split], number[split] = stop, number[split] + 1
+        return found
+
+    def shard_unit(self, number: int, form: Format) -> tuple[str, list[str] | None]:
+        """Return where shard ``number`` lies in a format, and its files; None without any."""
+        unit = self.shards[number].path(form)
+        files = [
+            name
+            for name in self.artifact.manifest.files
+            if name == unit or name.startswith(f"{unit}/")
+        ]
+        return unit, files or None
+
+    def read_shard(self, number: int) -> GraphTable:
+        """Return one whole shard as it is stored: most replicas have no edges."""
+        return self._open(number).read()
+
+    def groups(self, split: str | Sequence[str] | None = None) -> list[tuple[int, int]]:
+        """Return the parts that can be read one by one: numbers of shard and row group."""
+        names = self.check_splits(split)
+        return [
+            (number, group)
+            for number, (_, name, _) in enumerate(self._shards)
+            if names is None or name in names
+            for group in range(len(self._open(number).groups))
+        ]
+
+    def group_sizes(self) -> Iterator[tuple[int, int, int]]:
+        """Yield number of shard, number of row group and graphs of every row group, in order."""
+        for number in range(len(self._shards)):
+            for group, size in enumerate(self._open(number).groups):
+                yield number, group, size
+
+    def read_group(self, part: tuple[int, int], columns: Sequence[str] | None) -> GraphTable:
+        """Return one row group of one shard."""
+        shard, group = part
+        if self.info.level == "graph":
+            return self._open(shard).read(columns, group)
+        wanted = None if columns is None else [*columns, *NEEDED]
+        stored = self._open(shard).read(wanted, group)
+        if not borrowers(stored).any():
+            whole = stored
+        else:
+            whole = with_structure(stored, self._structures(), self.artifact.place.url)
+        return whole if columns is None else whole.select(columns)
+
+    def _structures(self) -> GraphTable:
+        """Return the edges of graphs that store some; replicas have the same."""
+        if self._edges is None:
+            names = [*NEEDED, *(c.name for c in self.info.columns if c.axis == "edge")]
+            self._edges = structures(self._open(n).read(names, g) for n, g in self.groups())
+        return self._edges
+
+    def select_rows(
+        self,
+        table: GraphTable,
+        split: str | Sequence[str] | None,
+        env: int | Sequence[int] | None,
+    ) -> Ints:
+        """Return the rows of ``table`` that belong to the given splits and environments."""
+        keep = np.ones(len(table), dtype=bool)
+        names = self.check_splits(split)
+        if names is not None:
+            codes = [self.info.column("split").vocabulary.index(name) for name in names]
+            keep &= np.isin(table.dense("graph", "split"), codes)
+        ids = self.check_envs(env)
+        if ids is not None:
+            keep &= np.isin(table.dense("graph", "env_id"), ids)
+        return np.flatnonzero(keep)
+
+    def check_splits(self, split: str | Sequence[str] | None) -> list[str] | None:
+        """Return names of splits as a list; one the corpus lacks is an error with a guess."""
+        if split is None:
+            return None
+        names = [split] if isinstance(split, str) else list(split)
+        for name in names:
+            if name not in self.splits:
+                raise UsageError(f"no split `{name}` in this corpus. {nearest(name, self.splits)}")
+        return names
+
+    def check_envs(self, env: int | Sequence[int] | None) -> list[int] | None:
+        """Return ids of environments as a list; one the corpus lacks is an error."""
+        if env is None:
+            return None
+        ids: list[int] = np.atleast_1d(np.asarray(env)).tolist()
+        known = [environment.id for environment in self.info.environments]
+        for id_ in ids:
+            if id_ not in (*known, -1):
+                raise UsageError(f"no environment {id_} in this corpus; it has {known}")
+        return ids
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse a column the corpus lacks, with a guess."""
+        known = [column.name for column in self.info.columns]
+        for name in names:
+            if name not in known:
+                raise UsageError(f"no column `{name}` in this corpus. {nearest(name, known)}")
+
+    def _locate(self, position: int) -> tuple[GraphTable, int]:
+        hot = self.hot(build=False)
+        if hot is not None:
+            return hot, position
+        number = int(np.searchsorted(self._starts, position, side="right")) - 1
+        row = position - int(self._starts[number])
+        starts = np.cumsum([0, *self._open(number).groups])
+        group = int(np.searchsorted(starts, row, side="right")) - 1
+        if self._group is None or self._group[0] != (number, group):
+            self._group = ((number, group), self.read_group((number, group), None))
+        return self._group[1], row - int(starts[group])
+
+    def _open(self, number: int) -> ParquetShard | ZarrShard:
+        if number not in self._opened:
+            path, _, rows = self._shards[number]
+            kind = ParquetShard if path.startswith(FOLDERS["parquet"]) else ZarrShard
+            if len(self._opened) >= OPEN_SHARDS:
+                self._opened.pop(next(iter(self._opened)), None)
+            self._opened[number] = kind(self.artifact.place, path, rows=rows)
+        return self._opened[number]
+
+    def _empty(self, columns: Sequence[str] | None) -> GraphTable:
+        return self._open(0).read(columns, 0).slice(0, 0)
+
+
+def _read_info(artifact: Artifact) -> CorpusInfo:
+    where = f"{artifact.place.url}/{INFO}"
+    try:
+        data = artifact.place.read_bytes(INFO, limit=64 << 20)
+        info = msgspec.json.decode(data, type=CorpusInfo)
+    except (FileNotFoundError, msgspec.MsgspecError) as error:
+        raise ArtifactError(f"{where} cannot be read: {error}") from error
+    for column in info.columns:
+        if column.name in ("split", "node_split") and column.vocabulary != SPLITS:
+            raise ArtifactError(f"{where}: `{column.name}` uses other split names than this gsx")
+    return info
+
+
+def _shards(artifact: Artifact, form: Format | None) -> list[tuple[str, str, int]]:
+    """Return path, split and number of graphs of every shard, in the order of the corpus."""
+    files = artifact.manifest.files
+    found: dict[Format, list[tuple[str, str, int]]] = {"parquet": [], "zarr": []}
+    for path, entry in files.items():
+        if entry.rows is None:
+            continue
+        folder = path.split("/")[0]
+        kind: Format = "parquet" if folder == FOLDERS["parquet"] else "zarr"
+        unit = path.removesuffix("/zarr.json")
+        split = unit.split("/")[1].split("-")[0]
+        found[kind].append((unit, split, entry.rows))
+    chosen: Format = form or ("parquet" if found["parquet"] else "zarr")
+    if not found[chosen]:
+        have = [name for name, shards in found.items() if shards]
+        raise ArtifactError(
+            f"{artifact.place.url} holds no {chosen} shards; it has {have or 'no shards at all'}."
+        )
+    return sorted(found[chosen], key=lambda shard: (_order(shard[1]), shard[0]))
+
+
+def _order(split: str) -> int:
+    return SPLITS.index(split) if split in SPLITS else len(SPLITS)

@@ -1,0 +1,362 @@
+"""The command line, run as a program: outputs, errors, exit codes, 80 columns."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMANDS = (
+    "augment", "datasets", "describe", "diff", "doctor", "evaluate", "export", "fetch", "gc",
+    "generate", "keygen", "lineage", "ls", "prepare", "pretrain", "pull", "push", "report", "run",
+    "show", "sign", "table", "train", "tune", "verify",
+)  # fmt: skip
+
+
+def gsx(*words, cwd=None, env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "gsx", *words],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A folder whose ./artifacts holds one small corpus; returns the folder and the JSON of it."""
+    result = gsx("prepare", "motif-size", "--num-graphs", "60", "--json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    return tmp_path, json.loads(result.stdout)
+
+
+def test_help_is_instant():
+    def fastest(start):
+        times = []
+        for _ in range(6):
+            began = time.perf_counter()
+            start()
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    bare = fastest(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+    assert fastest(lambda: gsx("--help")) < max(0.3, 10 * bare)  # machines may be slow or busy
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_within_80_columns(command):
+    result = gsx(command, "--help")
+    assert result.returncode == 0
+    assert len(result.stdout.splitlines()) > 5
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert result.stdout == gsx(command, "-h").stdout
+
+
+def test_help_lists_every_command_with_a_whole_sentence():
+    lines = gsx("--help").stdout.split("Commands:")[1].strip().splitlines()
+    assert sorted(line.split()[0] for line in lines) == sorted(COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in lines)
+
+
+def test_a_command_that_makes_an_artifact_prints_one_object(made):
+    _, result = made
+    assert list(result) == ["key", "kind", "path", "digest", "reused", "counts", "seconds"]
+    assert result["kind"] == "corpus"
+    assert result["reused"] is False
+    assert result["counts"] == {
+        "train": 36, "id_val": 6, "id_test": 6, "ood_val": 6, "ood_test": 6,
+    }  # fmt: skip
+
+
+def test_a_second_identical_run_does_nothing_and_says_so(made):
+    folder, first = made
+    again = json.loads(
+        gsx("prepare", "motif-size", "--num-graphs", "60", "--json", cwd=folder).stdout
+    )
+    assert again["reused"] is True
+    assert again["digest"] == first["digest"]
+    spoken = gsx("prepare", "motif-size", "--num-graphs", "60", cwd=folder).stdout
+    assert "already there" in spoken
+
+
+def test_progress_is_silent_when_stderr_is_no_terminal(tmp_path):
+    assert gsx("prepare", "motif-size", "--num-graphs", "60", cwd=tmp_path).stderr == ""
+
+
+def test_quiet_says_nothing(tmp_path):
+    result = gsx("prepare", "motif-size", "--num-graphs", "60", "--quiet", cwd=tmp_path)
+    assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
+
+
+def test_the_store_is_the_option_else_the_variable_else_the_folder(tmp_path):
+    words = ("prepare", "motif-size", "--num-graphs", "60")
+    gsx(*words, cwd=tmp_path)
+    gsx(*words, cwd=tmp_path, env={"GSX_STORE": "from-variable"})
+    gsx(*words, "--store", "from-option", cwd=tmp_path, env={"GSX_STORE": "ignored"})
+    stores = {path.name for path in tmp_path.iterdir() if (path / "corpus").is_dir()}
+    assert stores == {"artifacts", "from-variable", "from-option"}
+
+
+def test_show_prints_the_manifest_with_splits_and_environments(made):
+    folder, result = made
+    shown = json.loads(gsx("show", result["key"][:8], "--json", cwd=folder).stdout)
+    assert shown["key"] == result["key"]
+    assert shown["splits"] == result["counts"]
+    first = shown["environments"][0]
+    assert {"id", "origin", "count", "min_nodes", "max_nodes"} <= set(first)
+    assert shown["quality"] == {}
+
+
+def test_show_finds_the_latest_of_a_kind(made):
+    folder, _ = made
+    newer = json.loads(
+        gsx("prepare", "motif-base", "--num-graphs", "60", "--json", cwd=folder).stdout
+    )
+    shown = gsx("show", "--kind", "corpus", "--latest", "--json", cwd=folder).stdout
+    assert json.loads(shown)["key"] == newer["key"]
+
+
+def test_listings_fit_80_columns(made):
+    folder, result = made
+    key = result["key"]
+    gsx("describe", key, cwd=folder)
+    for words in (("ls",), ("show", key), ("describe", key), ("lineage", key), ("datasets",),
+                  ("gc",), ("prepare", "motif-size", "--num-graphs", "60")):  # fmt: skip
+        output = gsx(*words, cwd=folder).stdout
+        assert output
+        assert max(map(len, output.splitlines())) <= 80, output
+
+
+def test_ls_lists_kinds_apart(made):
+    folder, result = made
+    gsx("describe", result["key"], cwd=folder)
+    rows = json.loads(gsx("ls", "--json", cwd=folder).stdout)["artifacts"]
+    assert [row["kind"] for row in rows] == ["corpus", "statistics"]
+    only = json.loads(gsx("ls", "--kind", "statistics", "--json", cwd=folder).stdout)["artifacts"]
+    assert [row["kind"] for row in only] == ["statistics"]
+
+
+def test_lineage_goes_back_to_the_corpus(made):
+    folder, result = made
+    described = json.loads(gsx("describe", result["key"], "--json", cwd=folder).stdout)
+    steps = json.loads(gsx("lineage", described["key"], "--json", cwd=folder).stdout)["lineage"]
+    assert [(step["depth"], step["kind"]) for step in steps] == [(0, "statistics"), (1, "corpus")]
+    assert steps[1]["key"] == result["key"]
+
+
+def test_export_writes_zarr_to_a_directory_that_opens_alone(made):
+    folder, result = made
+    out = folder / "given"
+    exported = json.loads(
+        gsx("export", result["key"], "--to", "zarr", "--out", str(out), "--json", cwd=folder).stdout
+    )
+    assert exported["path"] == str(out)
+    assert gsx("verify", str(out), cwd=folder).returncode == 0
+    assert (out / "zarr" / "train-00000-of-00001" / "zarr.json").is_file()
+
+
+def test_a_target_that_is_not_empty_is_left_alone(made):
+    folder, result = made
+    out = folder / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("do not lose")
+    failed = gsx("export", result["key"], "--to", "zarr", "--out", str(out), cwd=folder)
+    assert failed.returncode == 3
+    assert "mine is not empty; nothing was written." in failed.stderr
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+def test_diff_names_what_was_asked_differently(made):
+    folder, first = made
+    second = json.loads(
+        gsx("prepare", "motif-size", "--num-graphs", "60", "--seed", "1", "--json",
+            cwd=folder).stdout
+    )  # fmt: skip
+    words = ("diff", first["key"], second["key"], "--json")
+    found = json.loads(gsx(*words, cwd=folder).stdout)
+    assert found["same_content"] is False
+    assert {"where": "config.seed", "left": 0, "right": 1} in found["differences"]
+
+
+def test_verify_counts_files_and_graphs(made):
+    folder, result = made
+    checked = json.loads(gsx("verify", "--all", "--json", cwd=folder).stdout)
+    assert checked["ok"] is True
+    (row,) = checked["artifacts"]
+    assert (row["key"], row["graphs"], row["problems"]) == (result["key"], 60, [])
+
+
+def test_gc_removes_nothing_without_delete(made):
+    folder, result = made
+    listed = json.loads(gsx("gc", result["key"], "--json", cwd=folder).stdout)
+    assert listed["removed"] is False
+    assert gsx("show", result["key"], cwd=folder).returncode == 0
+    gsx("gc", result["key"], "--delete", cwd=folder)
+    assert gsx("show", result["key"], cwd=folder).returncode == 3
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
+    result = gsx("prepare", "motif-size", "--dry-run", cwd=tmp_path)
+    assert result.stdout.splitlines()[0].split() == ["STEP", "KIND", "KEY", "STATE"]
+    assert result.stdout.splitlines()[1].split()[-1] == "missing"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("prepare", "motif-sise"), 2, "no dataset `motif-sise`. Did you mean `motif-size`?"),
+        (("prepare", "motif-size", "--num-graphs", "9"), 2, "Ask for at least 10."),
+        (("prepare", "motif-size", "--num-graphs", "x"), 2, "'x' is not a valid integer"),
+        (("prepare",), 2, "Missing argument 'DATASET'. `gsx datasets` lists them; your own data "
+         "is named with --smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or --nodes "
+         "FILE."),
+        (("prepare", "motif-size", "--tu", "x"), 2,
+         "name one thing to prepare: a dataset, --smiles FILE, --tu DIR|ZIP, "),
+        (("prepare", "--edges", "x.csv"), 2, "--edges goes with --nodes FILE"),
+        (("prepare", "--nodes", "x.csv", "--target", "y"), 2,
+         "no file to read. Name it: `gsx prepare --nodes FILE.csv --edges FILE.csv`."),
+        (("prepare", "--ogb", "x"), 2, "no folder x. Name it: `gsx prepare --ogb DIR`."),
+        (("prepare", "--good", "x"), 2, "no folder x. Name it: `gsx prepare --good DIR`."),
+        (("prepare", "--pyg", "x.pt"), 2, "no file x.pt. Name it: `gsx prepare --pyg FILE.pt`."),
+        (("prepare", "--smiles", "x.csv", "--target", "y", "--ratios", "1/2"), 2,
+         "--ratios takes three shares such as 0.8/0.1/0.1; got `1/2`"),
+        (("prepare", "--smiles", "x.csv", "--target", "y"), 2,
+         "no file x.csv. Name it: `gsx prepare --smiles FILE.csv`."),
+        (("prepare", "motif-size", "--domain", "size"), 2,
+         "motif-size has no option `domain`. It has none of its own."),
+        (("prepare", "motif-size", "--num-graphs", "0"), 2, "num_graphs must lie in 1.."),
+        (("prepare", "motif-size", "--frm", "zarr"), 2, "No such option '--frm'"),
+        (("show",), 2, "name an artifact, or say `--kind KIND --latest`"),
+        (("show", "abcdef"), 3, "no artifact `abcdef` in artifacts."),
+        (("show", "--kind", "corpus", "--latest"), 3, "no corpus in artifacts"),
+        (("verify",), 2, "name artifacts to verify, or say `--all`"),
+        (("run", "none.toml"), 2, "no recipe none.toml"),
+        (("generate", "none.toml", "--featx"), 2, "no recipe none.toml"),
+        (("describe", "abcdef"), 3, "no corpus artifact `abcdef` in artifacts."),
+        (("pretrain", "mask", "cbas-color"), 2,
+         "`cbas-color` is a dataset. Make a corpus of it with `gsx prepare cbas-color`, and type "
+         "the key that it prints."),
+        (("train", "motif-sise"), 2,
+         "no dataset and no corpus `motif-sise`. Did you mean `motif-size`?"),
+    ],
+)  # fmt: skip
+def test_mistakes_get_one_clear_line_and_their_exit_code(tmp_path, words, code, text):
+    result = gsx(*words, cwd=tmp_path)
+    assert result.returncode == code
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_bug_keeps_its_traceback_and_exits_1(tmp_path):
+    code = (
+        "import sys; from gsx.stages import prepare; from gsx.cli.main import main\n"
+        "import gsx.stages.prepare.synthetic.motif as m\n"
+        "def boom(*a, **k): raise ZeroDivisionError('bug')\n"
+        "m.build = boom\n"
+        "sys.argv = ['gsx', 'prepare', 'motif-size', '--num-graphs', '60']; main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert "ZeroDivisionError: bug" in result.stderr
+
+
+def test_an_artifact_of_another_kind_is_refused(made):
+    folder, result = made
+    described = json.loads(gsx("describe", result["key"], "--json", cwd=folder).stdout)
+    path = described["path"]
+    failed = gsx("describe", path, cwd=folder)
+    assert failed.returncode == 3
+    assert "is a statistics, not a corpus." in failed.stderr
+
+
+def test_datasets_say_whether_their_raw_files_are_there(tmp_path):
+    (tmp_path / "hiv").mkdir()
+    (tmp_path / "hiv" / "HIV.csv").touch()
+    found = {}
+    for words, env in (
+        ((), {}),
+        (("--raw", str(tmp_path)), {}),
+        ((), {"GSX_RAW_DATA": str(tmp_path)}),
+        (("--raw", str(tmp_path / "empty")), {"GSX_RAW_DATA": str(tmp_path)}),
+    ):
+        rows = json.loads(gsx("datasets", *words, "--json", env=env).stdout)["datasets"]
+        found[len(found)] = {row["name"]: row["source"] for row in rows}
+    assert [each["hiv-size"] for each in found.values()] == [
+        "not found", "raw files", "raw files", "not found",
+    ]  # fmt: skip
+    assert found[0]["motif-size"] == "built in"
+    shown = gsx("datasets")
+    assert shown.stderr == (
+        "Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
+        "`gsx fetch NAME --raw DIR` downloads those that can be fetched.\n"
+    )
+
+
+def test_molecules_are_prepared_from_the_folder_that_the_environment_names(tmp_path):
+    (tmp_path / "hiv").mkdir()
+    rows = "".join(f"{'C' * number},CI,{number % 2}\n" for number in range(1, 21))
+    (tmp_path / "hiv" / "HIV.csv").write_text("smiles,activity,HIV_active\n" + rows + "C(,CI,1\n")
+    env = {"GSX_RAW_DATA": str(tmp_path)}
+    made = json.loads(gsx("prepare", "hiv-size", "--json", cwd=tmp_path, env=env).stdout)
+    assert made["counts"] == {
+        "train": 12, "id_val": 2, "id_test": 2, "ood_val": 2, "ood_test": 2,
+    }  # fmt: skip
+    shown = gsx("show", made["key"], cwd=tmp_path).stdout
+    assert "left out: 1 rows of the raw file that RDKit cannot read" in shown
+    refused = gsx("prepare", "hiv-size", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(
+        "Error (in gsx prepare): hiv-size is made from hiv/HIV.csv.gz or hiv/HIV.csv, and no "
+        "folder of raw files is named.\n"
+    )
+
+
+def test_a_table_of_molecules_is_prepared_as_the_command_line_says(tmp_path):
+    rows = "".join(f"{'C' * number},{number % 2},{number}\n" for number in range(1, 41))
+    (tmp_path / "my mols.csv").write_text("mol,active,logp\n" + rows + "C(,1,2\n")
+    words = ("prepare", "--smiles", "my mols.csv", "--smiles-column", "mol", "--target", "active",
+             "--target", "logp", "--task", "regression", "--rule", "quantile", "--direction",
+             "descending", "--ratios", "0.5/0.3/0.1", "--envs", "2")  # fmt: skip
+    made = json.loads(gsx(*words, "--json", cwd=tmp_path).stdout)
+    assert made["counts"] == {
+        "train": 12, "id_val": 4, "id_test": 4, "ood_val": 12, "ood_test": 8,
+    }  # fmt: skip
+    shown = gsx("show", made["key"], cwd=tmp_path).stdout
+    assert "my_mols" in shown
+    assert "left out: 1 rows of the raw file that RDKit cannot read" in shown
+    refused = gsx(*words, "--strict", "--force", cwd=tmp_path)
+    assert refused.returncode == 4
+    assert "my mols.csv: 1 of 41 SMILES cannot be read:\n  row 40: `C(`" in refused.stderr
+
+
+def test_strict_refuses_a_corpus_that_was_made_without_it(tmp_path):
+    rows = "".join(f"{'C' * number},{number % 2}\n" for number in range(1, 41))
+    (tmp_path / "mine.csv").write_text("smiles,active\n" + rows + "C(,1\n" + "N(,0\n" * 11)
+    words = ("prepare", "--smiles", "mine.csv", "--target", "active")
+    made = gsx(*words, cwd=tmp_path)
+    assert made.returncode == 0
+    assert (
+        "prepare: left out: 12 rows of the raw file that RDKit cannot read, such as row 40: `C(`"
+    ) in made.stderr
+    shown = gsx("show", made.stdout.split()[1], cwd=tmp_path).stdout
+    assert "\n  row 40: `C(` is not SMILES\n  row 41: `N(` is not SMILES\n" in shown
+    assert shown.endswith("  …  (`--json` lists them)\n")
+    refused = gsx(*words, "--strict", cwd=tmp_path)
+    assert refused.returncode == 4
+    assert "mine.csv: 12 of 52 SMILES cannot be read:\n  row 40: `C(`" in refused.stderr
+
+
+def test_a_misspelt_dataset_gets_a_guess_from_generate(tmp_path):
+    result = gsx("generate", "motif-sise", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == (
+        "Error: no dataset and no corpus `motif-sise`. Did you mean `motif-size`?\n"
+    )

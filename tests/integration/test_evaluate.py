@@ -1,0 +1,183 @@
+"""Evaluation repeats the scores of training, says how sure they are, and what is undefined."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from gsx.cli.main import cli
+from gsx.errors import ArtifactError, StageError, UsageError
+from gsx.stages.prepare.synthetic import motif
+from gsx.stages.train.evaluate import buckets, evaluate, over_models
+from gsx.storage.corpora.corpus import Corpus
+from tests.conftest import motif_split
+from tests.support.run_stages import (
+    attributed,
+    attributed_info,
+    run_stage,
+    unchanged,
+    write_small_corpus,
+)
+
+CPU = torch.device("cpu")
+SIZES = {"train": 120, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_test": 60}
+SMALL = {"width": 16, "epochs": 2, "batch_size": 32, "source": "prepare"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
+        store = tmp_path_factory.mktemp("store")
+        corpus = write_small_corpus(store, unchanged, sizes=SIZES)
+        models = [
+            run_stage(store, "train", {**SMALL, "seed": seed}, {"prepare": corpus})
+            for seed in range(2)
+        ]
+        return {"store": store, "corpus": corpus, "models": models}
+
+
+def gsx(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+
+
+def scores(artifact):
+    return artifact.manifest.summary["quality"]["selection"]
+
+
+def test_evaluation_repeats_the_scores_of_training(made):
+    model = made["models"][0]
+    found = evaluate(model, Corpus(made["corpus"]), "weights.safetensors", CPU)
+    chosen = scores(model)["ood_val"]
+    row = found["splits"]["ood_test"]
+    assert (row["graphs"], row["score"], row["undefined"]) == (60, chosen["ood_test"], None)
+    assert row["interval"][0] < row["score"] < row["interval"][1]
+    for part in ("environments", "sizes"):
+        rows = [row for row in found[part] if row["split"] == "ood_test"]
+        assert sum(row["graphs"] for row in rows) == 60
+        mean = sum(row["score"] * row["graphs"] for row in rows) / 60
+        assert mean == pytest.approx(chosen["ood_test"], abs=1e-2)
+
+
+def test_several_models_give_means_and_intervals_over_models(made):
+    store = ("--store", made["store"])
+    keys = [model.key for model in made["models"]]
+    told = json.loads(gsx("evaluate", *keys, made["corpus"].key, "--json", *store).stdout)
+    row = told["splits"]["ood_test"]
+    expected = [scores(model)["ood_val"]["ood_test"] for model in made["models"]]
+    assert told["model_keys"] == keys
+    assert told["differ_in"] == []
+    assert row["scores"] == expected
+    assert row["mean"] == pytest.approx(np.mean(expected), abs=1e-4)
+    assert row["std"] == pytest.approx(np.std(expected, ddof=1), abs=1e-4)
+    # Student with one degree of freedom: 12.706205 standard errors.
+    reach = 12.706205 * np.std(expected, ddof=1) / np.sqrt(2)
+    assert row["interval"] == pytest.approx([row["mean"] - reach, row["mean"] + reach], abs=1e-3)
+    text = gsx("evaluate", *keys, made["corpus"].key, *store).stdout.splitlines()
+    assert text[0] == "weights of the best epoch by ood_val"
+    assert text[1].split() == ["SPLIT", "WHICH", "GRAPHS", "ACCURACY", "STD", "95", "%"]
+
+
+def test_models_that_differ_in_more_than_the_seed_are_said_to(made, tmp_path):
+    wider = run_stage(made["store"], "train", {**SMALL, "width": 8}, {"prepare": made["corpus"]})
+    words = (made["models"][0].key, wider.key, made["corpus"].key, "--store", made["store"])
+    result = gsx("evaluate", *words, "--json")
+    assert "the models differ in more than the seed: width" in result.stderr
+    assert json.loads(result.stdout)["differ_in"] == ["width"]
+
+
+def test_a_model_is_counted_once(made):
+    key = made["models"][0].key
+    with pytest.raises(UsageError, match=f"model {key[:12]} is named twice"):
+        gsx("evaluate", key, key, made["corpus"].key, "--store", made["store"])
+
+
+def one_class(table):
+    held = table.dense("graph", "split") == 1
+    y, label = (np.array(table.dense("graph", name)) for name in ("y", "label"))
+    y[held], label[held] = np.eye(3)[0], 0
+    return table.with_columns(graph={"y": y, "label": label})
+
+
+def no_labels(table):
+    y = np.full_like(table.dense("graph", "y"), np.nan)
+    label = np.full_like(table.dense("graph", "label"), -1)
+    return table.with_columns(graph={"y": y, "label": label})
+
+
+def test_a_split_of_one_class_has_no_score_and_says_why(made, tmp_path):
+    info = msgspec.structs.replace(motif.corpus_info("motif-size"), metric="mcc")
+    corpus = write_small_corpus(made["store"], one_class, info, SIZES)
+    words = (made["models"][0].key, corpus.key, "--store", made["store"])
+    result = gsx("evaluate", *words, "--json")
+    assert "mcc is undefined on `id_val`: all labels are of one class" in result.stderr
+    row = json.loads(result.stdout)["splits"]["id_val"]
+    assert row == {
+        "graphs": 30,
+        "score": None,
+        "interval": None,
+        "undefined": "all labels are of one class",
+    }
+    assert json.loads(result.stdout)["splits"]["ood_test"]["score"] is not None
+
+
+def test_a_corpus_without_labels_is_refused(made):
+    corpus = write_small_corpus(made["store"], no_labels, sizes={"ood_test": 30})
+    with pytest.raises(
+        StageError, match=r"undefined on every split of motif-size \(`ood_test`: no"
+    ):
+        evaluate(made["models"][0], Corpus(corpus), "weights.safetensors", CPU)
+
+
+def test_means_leave_out_what_has_no_score():
+    def one(score):
+        row = {"graphs": 3, "score": score, "interval": None, "undefined": None}
+        return {"metric": "mcc", "splits": {"ood_test": row}, "environments": [], "sizes": []}
+
+    row = over_models([one(0.5), one(None)])["splits"]["ood_test"]
+    assert (row["mean"], row["std"], row["interval"]) == (0.5, None, None)
+    assert row["scores"] == [0.5, None]
+
+
+def test_sizes_are_cut_into_ranges_without_gap_or_overlap():
+    table = motif_split("train", 0, 60)
+    found = buckets(table)
+    inside = [((table.num_nodes >= a) & (table.num_nodes <= b)).sum() for a, b in found]
+    assert sum(inside) == 60
+    assert len(found) <= 4
+    assert buckets(table.slice(0, 0)) == []
+
+
+def two_features(table):
+    ones = np.ones((table.total_nodes, 2), dtype=np.float32)
+    return table.with_columns(node={"node_feat": ones})
+
+
+def two_features_info():
+    from gsx.schema import corpus_columns
+
+    plain = motif.corpus_info("motif-size")
+    extras = tuple(
+        c for c in plain.columns if c.name in ("node_truth", "basis_id", "motif_id", "width_id")
+    )
+    columns = corpus_columns(outputs=3, num_features=2, extras=extras)
+    return msgspec.structs.replace(plain, name="wide", columns=columns, num_features=2)
+
+
+def test_a_model_is_not_evaluated_on_graphs_of_another_kind(made, tmp_path):
+    model = made["models"][0]
+    corpus = write_small_corpus(tmp_path, attributed, attributed_info(), SIZES)
+    message = "the model does not fit attributed \\(edge features: 0 learned, 2 in the corpus\\)"
+    with pytest.raises(StageError, match=message):
+        evaluate(model, Corpus(corpus), "weights.safetensors", CPU)
+    wide = write_small_corpus(tmp_path, two_features, two_features_info(), SIZES)
+    message = (
+        r"does not fit wide \(features: 1 learned, 2 in the corpus\)\. Evaluate it on a corpus"
+    )
+    with pytest.raises(StageError, match=message):
+        evaluate(model, Corpus(wide), "weights.safetensors", CPU)
+    with pytest.raises(ArtifactError, match=r"holds no `other\.safetensors`; it has"):
+        evaluate(model, Corpus(made["corpus"]), "other.safetensors", CPU)

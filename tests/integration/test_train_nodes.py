@@ -1,0 +1,277 @@
+"""Training on labelled nodes: what is learned, what is seen, what is refused."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+
+from gsx.errors import StageError, UsageError
+from gsx.ragged import Ragged, pointers
+from gsx.schema import SPLITS, CorpusInfo, Environment, Feature, corpus_columns
+from gsx.seeds import rng
+from gsx.stages.train.node_data import node_shape
+from gsx.stages.train.stage import TrainConfig, resolve
+from gsx.storage.artifacts.publish import Identity, build
+from gsx.storage.artifacts.store import Store
+from gsx.storage.corpora.corpus_writer import plan_shards, write_corpus
+from tests.support.artifacts import gsx as command
+from tests.support.run_stages import run_recipe, run_stage, stop_training
+
+SMALL = {"source": "prepare", "backbone": "gcn", "width": 16, "epochs": 3, "batch_size": 200,
+         "samples": 3, "coverage": 5}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cbas(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
+        folder = tmp_path_factory.mktemp("store")
+        return run_recipe(folder, '[prepare]\ndataset = "cbas-color"\n')["prepare"]
+
+
+def node_corpus(folder, change=lambda table: table, *, info_change=lambda info: info):
+    """Write the CBAS corpus, changed."""
+    from gsx.stages.prepare.dataset import Order
+    from gsx.stages.prepare.synthetic.cbas import open_cbas
+
+    source = open_cbas(Order(name="cbas-color", num_graphs=None, seed=0, raw={}))
+    table, info = change(source.build("all", 0, 1)), info_change(source.info)
+
+    def produce(draft):
+        return write_corpus(draft, info, plan_shards({"all": 1}, 9), lambda _: table)
+
+    names = {"change": change.__name__, "info": info_change.__name__}
+    identity = Identity(kind="corpus", stage="prepare", stage_version=1, config=names)
+    return build(Store.at(folder), identity, produce).artifact
+
+
+def train(folder, corpus, **options):
+    return run_stage(folder, "train", {**SMALL, **options}, {"prepare": corpus})
+
+
+def weights(artifact, name="weights-last.safetensors"):
+    return artifact.manifest.files[name].sha256
+
+
+def test_the_place_of_a_node_is_learned(cbas, tmp_path):
+    model = train(tmp_path, cbas, epochs=15, batch_size=1000, samples=10)
+    scores = model.manifest.summary["quality"]["selection"]
+    assert scores["id_val"]["id_test"] > 60
+    assert sorted(scores["ood_val"]) == ["epoch", "id_test", "id_val", "ood_test", "ood_val"]
+    assert model.manifest.counts == {"nodes": 420}
+    shape = json.loads(model.place.read_bytes("model.json", limit=1 << 20))["shape"]
+    assert (shape["backbone"], shape["features"], shape["layers"]) == ("gcn", 4, 3)
+
+
+@pytest.mark.parametrize("learner", ["vrex", "irm", "groupdro", "coral", "dann"])
+def test_learners_compare_environments_of_nodes(cbas, tmp_path, learner):
+    plain = train(tmp_path, cbas)
+    other = train(tmp_path, cbas, learner=learner)
+    assert weights(plain) != weights(other)
+    assert np.isfinite(other.manifest.summary["quality"]["selection"]["last"]["ood_test"])
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(cbas, tmp_path):
+    first = train(tmp_path / "a", cbas, dropout=0.5, average=0.9)
+    again = train(tmp_path / "b", cbas, dropout=0.5, average=0.9)
+    other = train(tmp_path / "c", cbas, dropout=0.5, average=0.9, seed=1)
+    assert weights(first) == weights(again) != weights(other)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(cbas, tmp_path, monkeypatch):
+    whole = train(tmp_path / "a", cbas, dropout=0.5)
+    begun = stop_training(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "b", cbas, dropout=0.5)
+    assert train(tmp_path / "b", cbas, dropout=0.5).manifest.digest == whole.manifest.digest
+    assert begun == [0, 1, 1, 2]
+
+
+def other_labels(table):
+    """Give held-out nodes labels drawn anew."""
+    split, label = table.node["node_split"], table.node["node_label"].copy()
+    held = split != SPLITS.index("train")
+    label[held] = rng(0, "tests").integers(0, 4, held.sum())
+    y = np.eye(4, dtype=np.float32)[label]
+    return table.with_columns(node={"node_label": label, "node_y": y})
+
+
+@pytest.mark.parametrize("learner", ["erm", "eerm", "srgnn"])
+def test_labels_of_held_out_nodes_never_reach_weights(tmp_path, learner):
+    plain = train(tmp_path, node_corpus(tmp_path), learner=learner)
+    changed = train(tmp_path, node_corpus(tmp_path, other_labels), learner=learner)
+    assert weights(plain) == weights(changed)
+    told = [each.manifest.summary["quality"] for each in (plain, changed)]
+    assert told[0] != told[1]
+
+
+def as_bags(table):
+    """Store the colors as sparse features."""
+    dense = table.node["node_feat"]
+    row, column = np.nonzero(dense)
+    ptr = pointers(np.bincount(row, minlength=len(dense)))
+    others = {k: v for k, v in table.node.items() if k != "node_feat"}
+    sparse = {"node_feat_index": Ragged(ptr, column.astype(np.int32)),
+              "node_feat_value": Ragged(ptr, dense[row, column])}  # fmt: skip
+    return type(table)(table.node_ptr, table.edge_ptr, table.graph, {**sparse, **others},
+                       table.edge)  # fmt: skip
+
+
+def sparse_info(info):
+    columns = corpus_columns(outputs=4, num_features=4, level="node", sparse=True)
+    return msgspec.structs.replace(info, columns=columns)
+
+
+def test_sparse_features_train_as_dense_ones_do(tmp_path):
+    dense = train(tmp_path, node_corpus(tmp_path))
+    sparse = train(tmp_path, node_corpus(tmp_path, as_bags, info_change=sparse_info))
+    losses = [
+        [row["loss"] for row in json.loads(each.place.read_bytes("curves.json", limit=1 << 20))]
+        for each in (dense, sparse)
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-3)
+
+
+def one_way(table):
+    keep = np.arange(table.total_edges) > 0
+    edge = {name: values[keep] for name, values in table.edge.items()}
+    return type(table)(table.node_ptr, pointers([keep.sum()]), table.graph, table.node, edge)
+
+
+def nothing_to_train_on(table):
+    split = np.full(table.total_nodes, SPLITS.index("ood_val"), dtype=np.int8)
+    return table.with_columns(node={"node_split": split})
+
+
+def unlabelled(table):
+    return table.with_columns(node={
+        "node_y": np.full((table.total_nodes, 4), np.nan, dtype=np.float32),
+        "node_label": np.full(table.total_nodes, -1, dtype=np.int32),
+    })  # fmt: skip
+
+
+def one_label(table):
+    label = np.zeros(table.total_nodes, dtype=np.int32)
+    return table.with_columns(
+        node={"node_label": label, "node_y": np.eye(4, dtype=np.float32)[label]}
+    )
+
+
+def one_environment(table):
+    return table.with_columns(node={"node_env_id": np.zeros(table.total_nodes, dtype=np.int32)})
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (one_way, {}, "cbas-color has edges without their way back; backbones read undirected "
+         "graphs. Store every edge in both directions."),
+        (nothing_to_train_on, {},
+         "cbas-color has no `train` nodes; prepare it with that split."),
+        (unlabelled, {}, "no training node of cbas-color has a label; nothing can be learned."),
+        (one_label, {}, "all training nodes of cbas-color have one label: nothing to learn."),
+        (one_environment, {"learner": "vrex"}, "`vrex` compares environments, but the training "
+         "nodes have 1 known one(s). Use the learner `erm`, or a corpus with environments."),
+        (lambda table: table, {"backbone": "gin"}, "cbas-color labels nodes, and `gin` tells "
+         "labels of graphs. Use the backbone `gcn`."),
+        (lambda table: table, {"origins": ("featx",)},
+         "cbas-color has no nodes of the origins asked for."),
+    ],
+)  # fmt: skip
+def test_nodes_that_cannot_be_learned_from_are_refused(tmp_path, change, options, message):
+    with pytest.raises(StageError) as error:
+        train(tmp_path, node_corpus(tmp_path, change), **options)
+    assert str(error.value) == message
+
+
+def test_samples_without_training_nodes_ask_for_more_walks(tmp_path):
+    def few(table):
+        split = table.node["node_split"].copy()
+        training = np.flatnonzero(split == 0)
+        split[training[3:]] = SPLITS.index("all")
+        label = table.node["node_label"].copy()
+        label[training[:2]] = [0, 1]
+        y = np.eye(4, dtype=np.float32)[label]
+        return table.with_columns(node={"node_split": split, "node_label": label, "node_y": y})
+
+    with pytest.raises(StageError) as error:
+        train(tmp_path, node_corpus(tmp_path, few), batch_size=2, layers=1)
+    assert str(error.value) == (
+        "100 samples of 2 walks held no two training nodes. Raise `batch_size`: it is the number "
+        "of walks."
+    )
+
+
+def test_a_corpus_of_graphs_is_not_for_gcn(tmp_path):
+    corpus = run_recipe(tmp_path, '[prepare]\ndataset = "motif-size"\nnum_graphs = 60\n')["prepare"]
+    with pytest.raises(StageError) as error:
+        train(tmp_path, corpus)
+    assert str(error.value) == (
+        "motif-size labels graphs, and `gcn` tells labels of nodes. Use the backbone `gin` or "
+        "`vgin`."
+    )
+
+
+def test_environments_of_nodes_are_not_drawn():
+    with pytest.raises(UsageError) as error:
+        resolve(TrainConfig(backbone="gcn", env_balanced=True))
+    assert str(error.value) == "env_balanced draws graphs; nodes are drawn by walks. Leave it out."
+
+
+def test_features_that_gcn_does_not_read_are_refused():
+    def info(**options):
+        columns = corpus_columns(outputs=2, num_features=1, level="node", **options)
+        return CorpusInfo(name="x", level="node", outputs=("a", "b"), domain="d",
+                          environments=(Environment(id=0, name="e"),), columns=columns,
+                          num_features=1)  # fmt: skip
+
+    words = (Feature(name="kind", words=("a", "b")),)
+    with pytest.raises(StageError) as error:
+        node_shape(info(feature_dtype="int8", feature_words=words), 4, 2)
+    assert str(error.value) == "x has words as features of nodes; `gcn` reads numbers."
+    with pytest.raises(StageError) as error:
+        node_shape(info(edge_features=2), 4, 2)
+    assert str(error.value) == "x has features of edges, which `gcn` does not read."
+    assert node_shape(info(), 4, 2).backbone == "gcn"
+
+
+def test_the_command_line_takes_gcn_for_nodes_and_evaluates(tmp_path):
+    store = ("--store", tmp_path / "store")
+    made = json.loads(command("prepare", "cbas-color", "--json", *store).out)
+    assert made["nodes"] == {"train": 420, "id_val": 70, "id_test": 70, "ood_val": 70,
+                             "ood_test": 70}  # fmt: skip
+    results = tmp_path / "results"
+    said = command("train", made["key"], "--preset", "quick", "--epochs", "2", "--samples", "2",
+                   "--results", results, "--method", "erm", "--json", *store)  # fmt: skip
+    model = json.loads(said.out)
+    found = json.loads((results / "cbas-color" / "erm-0.json").read_text())
+    assert found["config"]["backbone"] == "gcn"
+    assert found["config"]["samples"] == 2
+    assert found["ood_test"] == model["selection"]["ood_val"]["ood_test"]
+    scored = json.loads(command("evaluate", model["key"], made["key"], "--json", *store).out)
+    assert scored["splits"]["ood_test"]["nodes"] == 70
+    assert scored["splits"]["ood_test"]["score"] == found["ood_test"]
+    assert [row["name"] for row in scored["environments"][:2]] == ["color red", "color green"]
+    text = command("evaluate", model["key"], made["key"], *store).out.splitlines()
+    assert text[1].split()[:4] == ["SPLIT", "WHICH", "NODES", "ACCURACY"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("pretrain", "extract"), 4, "cbas-color labels nodes; extractors work on labelled graphs. "
+         "`gsx train` learns from it as it is."),
+        (("pretrain", "bridge"), 4, "cbas-color labels nodes; graphs are spliced only where graphs "
+         "have labels. `gsx train` learns from it as it is."),
+        (("generate",), 4, "cbas-color labels nodes; splicing needs a corpus of labelled graphs."),
+        (("tune",), 2, "g-splice is for labelled graphs; cbas-color has labelled nodes. Tune "
+         "another `--method`: featx, drop-edge, mask-feature, none."),
+    ],
+)  # fmt: skip
+def test_what_splices_refuses_labelled_nodes(tmp_path, words, code, message):
+    store = ("--store", tmp_path / "store")
+    key = json.loads(command("prepare", "cbas-color", "--json", *store).out)["key"]
+    said = command(*words, key, *store)
+    assert said.code == code
+    assert message in said.err

@@ -1,0 +1,152 @@
+"""Spliced molecules read from their SMILES, beside molecules built atom by atom."""
+
+import numpy as np
+import pytest
+
+from gsx.ragged import rows_of
+from gsx.seeds import rng
+from gsx.stages.chem.check_by_graph import check_spliced, stand_alone, write_smiles
+from gsx.stages.chem.check_by_smiles import NOT_READ, Written, check_written
+from gsx.stages.chem.fragments import free_valence
+from gsx.stages.chem.smiles_reader import read_molecules
+from gsx.stages.chem.smiles_text import joined_smiles, locate_atoms, spliced_smiles
+from gsx.stages.graphs.splice import add_edges, union
+from gsx.stages.graphs.wl_hash import wl_hashes
+from tests.unit.stages.chem.test_check_by_graph import FEW, halves, table_of
+
+
+@pytest.fixture(scope="module", params=["few", "hiv"])
+def pool(request):
+    """Either side of every cut of some molecules, as molecules of their own."""
+    texts = FEW if request.param == "few" else request.getfixturevalue("hiv_smiles")[:300]
+    pieces = stand_alone(*halves(read_molecules(texts).table))
+    return pieces.table.filter(pieces.ok).select(["node_feat", "edge_attr"])
+
+
+def written(components, ptr, bonds, code=1):
+    """Join components by bonds between nodes over all of them; return table, bridges, Written."""
+    texts, order = write_smiles(components)
+    where = locate_atoms(texts, order, components.node_ptr)
+    joined, _, _ = union(components, np.diff(ptr))
+    left, right = np.asarray(bonds, dtype=np.int64).reshape(-1, 2).T
+    slots = tuple(
+        np.searchsorted(components.node_ptr, ends, side="right") - 1 for ends in (left, right)
+    )
+    spans = (where.start[left], where.end[left], where.start[right], where.end[right])
+    smiles = spliced_smiles(texts, ptr, slots, spans)
+    graph = np.searchsorted(joined.node_ptr, left, side="right") - 1
+    bond = np.tile(np.array([[code, 0, 0]], np.uint8), (len(left), 1))
+    u, v = left - joined.node_ptr[graph], right - joined.node_ptr[graph]
+    table, at, position = add_edges(joined, graph, u, v, {"edge_attr": bond})
+    bridges = np.zeros(table.total_edges, dtype=bool)
+    bridges[np.repeat(table.edge_ptr[:-1], np.diff(at)) + position] = True
+    slot = rows_of(components.node_ptr)
+    return table, bridges, Written(smiles, components.node_ptr[slot] + where.place, slot)
+
+
+def chains(pool, count, slots, generator):
+    """Join runs of components in a row, each at random atoms that have hydrogens."""
+    components = pool.take(generator.integers(0, len(pool), slots * count))
+    free = free_valence(components)
+    bonds = []
+    for row in range(slots * count):
+        if row % slots:
+            pair = []
+            for each in (row - 1, row):
+                nodes = np.arange(components.node_ptr[each], components.node_ptr[each + 1])
+                fit = nodes[free[nodes] > 0]
+                if not len(fit):
+                    break
+                pair.append(generator.choice(fit))
+                free[pair[-1]] -= 1
+            else:
+                bonds.append(pair)
+    return written(components, slots * np.arange(count + 1), bonds)
+
+
+@pytest.mark.parametrize("slots", [2, 4])
+def test_what_is_read_is_what_a_thorough_look_finds(pool, slots):
+    table, bridges, texts = chains(pool, 200, slots, rng(0, "tests", "written", slots))
+    quick, thorough = (
+        check_written(table, bridges, texts),
+        check_spliced(table, bridges, thorough=True),
+    )
+    assert quick.ok.mean() >= 0.99
+    assert quick.reasons == thorough.reasons
+    np.testing.assert_array_equal(quick.node_feat, thorough.node_feat)
+    np.testing.assert_array_equal(quick.edge_attr, thorough.edge_attr)
+
+
+def test_every_splice_passes_all_of_the_sanitization_as_the_graph_it_is(pool):
+    table, bridges, texts = chains(pool, 200, 3, rng(1, "tests", "written"))
+    found = check_written(table, bridges, texts)
+    again = read_molecules([text for text, ok in zip(texts.texts, found.ok, strict=True) if ok])
+    assert not again.refused
+    mine = table.with_columns(
+        node={"node_feat": found.node_feat}, edge={"edge_attr": found.edge_attr}
+    ).filter(found.ok)
+    assert np.array_equal(
+        wl_hashes(again.table), wl_hashes(mine.select(["node_feat", "edge_attr"]))
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "bonds", "code"),
+    [
+        (("C=CC=C", "C=C"), [(0, 4), (3, 5)], 1),  # closes a ring, which is aromatic
+        (("C", "O"), [(0, 1)], 2),  # is a double bond
+        (("C=C", "O"), [(0, 2)], 1),  # conjugates what it joins
+        (("c1cc[nH]c1", "C", "C"), [(3, 5), (5, 6)], 1),  # takes a written hydrogen
+        (("C", "C", "C", "C"), [(0, 1), (0, 2), (0, 3)], 1),  # meet at one atom
+        (("CF", "C"), [(1, 2)], 1),  # has no hydrogen to take
+        (("C", "C"), [(0, 1)], 12),  # is no bond that takes hydrogens
+        (("CC[NH]", "C"), [(2, 3)], 1),  # meets a radical
+    ],
+)
+def test_unusual_bridges_are_judged_like_those_built_atom_by_atom(texts, bonds, code):
+    components = table_of(*texts)
+    table, bridges, smiles = written(components, np.array([0, len(texts)]), bonds, code)
+    mine, other = check_written(table, bridges, smiles), check_spliced(table, bridges)
+    assert mine.reasons == other.reasons
+    np.testing.assert_array_equal(mine.node_feat, other.node_feat)
+    np.testing.assert_array_equal(mine.edge_attr, other.edge_attr)
+
+
+def test_smiles_that_do_not_fit_are_refused_and_leave_the_features(capfd):
+    components = table_of("C=C", "CO", "C=C", "CO", "C", "C")
+    table, bridges, good = written(components, np.array([0, 2, 4, 6]), [(1, 2), (5, 6), (8, 9)])
+    texts = ["C=C%80.C%80(", "C=C%80.C%80(O)(C)(C)C", good.texts[2]]
+    found = check_written(table, bridges, Written(texts, good.place, good.part))
+    assert found.ok.tolist() == [False, False, True]
+    assert found.reasons[0] == NOT_READ
+    assert found.reasons[1].startswith("Explicit valence for atom # 2 C, 5")
+    np.testing.assert_array_equal(found.node_feat[:8], table.node["node_feat"][:8])
+    np.testing.assert_array_equal(found.edge_attr[:12], table.edge["edge_attr"][:12])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_graphs_without_bridges_and_without_number_are_nothing_to_do():
+    for texts in ((), ("C=C", "O")):
+        components = table_of(*texts)
+        table, bridges, smiles = written(components, np.arange(len(texts) + 1), [])
+        assert check_written(table, bridges, smiles).ok.all()
+
+
+def test_labels_of_bridges_do_not_meet_those_of_rings():
+    text = "C%80CCCC%80"
+    bond = (0, 0, 1, 1, 0, 1)
+    assert joined_smiles(["CC", "O"], [bond]) == "C%80C.O%80"
+    assert joined_smiles([text, "O"], [bond]) == "C%(100)%80CCCC%80.O%(100)"
+    assert joined_smiles(["C%12CCCC%12", "O"], [bond]) == "C%80%12CCCC%12.O%80"
+    assert len(read_molecules([joined_smiles([text, "O"], [bond])]).rows) == 1
+
+
+def test_many_splices_are_written_as_each_of_them_is():
+    pieces = ["CC", "O", "c1cc[nH]c1", "C[NH3+]", "C%80CCCC%80", "N", "CCC"]
+    ptr = np.array([0, 2, 4, 6, 7])
+    slots = (np.array([0, 0, 2, 4]), np.array([1, 1, 3, 5]))
+    spans = ([1, 1, 4, 0], [2, 2, 8, 1], [0, 0, 1, 0], [1, 1, 7, 1])
+    found = spliced_smiles(pieces, ptr, slots, tuple(map(np.array, spans)))
+    assert found == [
+        "CC%80%81.O%80%81", "c1cc[n]%80c1.C[NH2+]%80", "C%(100)%80CCCC%80.N%(100)", "CCC"
+    ]  # fmt: skip

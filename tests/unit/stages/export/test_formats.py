@@ -1,0 +1,349 @@
+"""Layouts of other libraries, read by those libraries in a process that cannot import gsx."""
+
+import ast
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import GlobalStorage
+
+import gsx
+from gsx.errors import UsageError
+from gsx.ragged import texts_of
+from gsx.schema import ORIGINS
+from gsx.stages.export.export import export
+from gsx.stages.export.formats.good import place_of, sort_of
+from gsx.stages.export.hard_labels import with_labels
+from gsx.storage.artifacts.store import Store
+from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.sharing.csv_file import write_csv
+from tests.integration.test_generate_molecules import SMILES
+from tests.support.artifacts import gsx as run
+from tests.support.make_golden import pages
+from tests.support.no_gsx_process import alone
+from tests.support.run_stages import run_recipe
+
+RECIPE = """
+[prepare]
+dataset = "motif-base"
+num_graphs = 200
+[generate]
+options = "001"
+f = [2, 2]
+count = 50
+bridges = "none"
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("layouts")
+
+
+@pytest.fixture(scope="module")
+def corpus(home):
+    """Motif: 200 source graphs, 50 joined ones, most of them with soft labels."""
+    return Corpus(run_recipe(home / "store", RECIPE)["generate"])
+
+
+@pytest.fixture(scope="module")
+def molecules(home):
+    table = home / "assay.csv"
+    rows = [f"{text},{int('N' in text)}" for text in SMILES[::3]]
+    table.write_text("\n".join(["smiles,active", *rows]) + "\n")
+    told = run("prepare", "--smiles", table, "--target", "active", "--domain", "size",
+               "--store", home / "store", "--json")  # fmt: skip
+    assert told.code == 0, told.err
+    return Corpus(Store.at(home / "store").resolve(json.loads(told.out)["key"]))
+
+
+def write(corpus, folder, layout, **said):
+    artifact, _ = export(corpus, [corpus.artifact.manifest], folder, layout, **said)
+    assert run("verify", folder).code == 0
+    return artifact
+
+
+def hard(corpus, split):
+    table = corpus.table(split=split)
+    return table.filter(table.dense("graph", "label") >= 0)
+
+
+def test_pyg_loads_its_own_files_with_weights_only(corpus, tmp_path):
+    write(corpus, tmp_path / "out", "pyg")
+    code = """
+import torch, corpus
+from torch_geometric.loader import DataLoader
+values, slices = torch.load('processed/train.pt', weights_only=True)
+train = corpus.Corpus('train')
+batch = next(iter(DataLoader(train, batch_size=len(train))))
+print(len(train), batch.x.shape[0], float(batch.y.sum()), int(batch.env_id.max()))
+torch.save((batch.edge_index, batch.y, batch.origin), '../batch.pt')
+"""
+    told = alone(code, tmp_path / "out", strict=False).stdout.split()
+    table = corpus.table(split="train")
+    assert told == [str(len(table)), str(table.total_nodes), f"{float(len(table))}", "3"]
+    edges, y, origin = torch.load(tmp_path / "batch.pt", weights_only=True)
+    (ours,) = corpus.loader(1000, split="train")
+    assert torch.equal(edges, ours.edge_index)
+    assert torch.equal(y, ours.y)
+    assert origin.tolist() == table.graph["origin"].tolist()
+
+
+def test_pyg_holds_sparse_features_and_masks_of_labelled_nodes(tmp_path):
+    made = pages(Store.at(tmp_path / "store"))
+    write(Corpus(made), tmp_path / "out", "pyg")
+    code = (
+        "import corpus; d = corpus.Corpus('all')[0]\n"
+        "print(float(d.x.to_dense().sum()), d.test_mask)"
+    )
+    told = alone(code, tmp_path / "out", strict=False).stdout
+    data = gsx.open(made.place.local)[0]
+    assert told.strip() == f"{float(data.x.to_dense().sum())} {data.test_mask}"
+
+
+GOOD = """
+import torch
+from torch_geometric.data import InMemoryDataset
+class GOODMotif(InMemoryDataset):  # as GOOD's own class finds and reads its files
+    def __init__(self, root, domain, shift, subset):
+        self.domain = domain
+        super().__init__(root)
+        shifts = {'no_shift': 0, 'covariate': 3, 'concept': 8}
+        subsets = {'train': 0, 'val': 1, 'test': 2, 'id_val': 3, 'id_test': 4}
+        path = self.processed_paths[shifts[shift] + subsets[subset]]
+        with torch.serialization.safe_globals(SAFE):
+            self.data, self.slices = torch.load(path, weights_only=True)
+    raw_dir = property(lambda self: self.root)
+    def _download(self): pass
+    def process(self): raise AssertionError('a file is missing, so it would be built anew')
+    @property
+    def processed_dir(self): return f'{self.root}/GOODMotif/{self.domain}/processed'
+    @property
+    def processed_file_names(self):
+        names = ['train', 'val', 'test', 'id_val', 'id_test']
+        return [f'no_shift_{n}.pt' for n in names[:3]] + [
+            f'{shift}_{n}.pt' for shift in ('covariate', 'concept') for n in names]
+"""
+
+
+def test_good_finds_its_files_keys_and_shapes(corpus, tmp_path):
+    write(corpus, tmp_path / "out", "good")
+    code = (
+        "from load_good import SAFE\n"
+        + GOOD
+        + """
+import os, load_good
+train = GOODMotif(os.getcwd(), 'basis', 'covariate', 'train')
+test = GOODMotif(os.getcwd(), 'basis', 'covariate', 'test')
+first = train[0]
+print(len(train), len(test), first.y.shape, first.y.dtype, first.env_id.shape,
+      first.x.shape[1], bool(first.edge_gt.any()), sorted(first.keys()))
+print(len(GOODMotif(os.getcwd(), 'basis', 'concept', 'train')))
+datasets, meta = load_good.load()
+print(sorted(datasets), meta['num_envs'], meta['num_classes'], datasets['task'],
+      len(datasets['val']))
+"""
+    )
+    lines = alone(code, tmp_path / "out", strict=False).stdout.splitlines()
+    train = hard(corpus, "train")
+    assert lines[0].startswith(
+        f"{len(train)} {corpus.splits['ood_test']} torch.Size([1]) torch.int64 torch.Size([1]) 1 "
+        "True ['basis_id', 'domain_id', 'edge_gt', 'edge_index', 'env_id'"
+    )
+    assert lines[1] == "0"
+    envs = len(np.unique(train.graph["env_id"]))
+    assert lines[2] == (
+        "['id_test', 'id_val', 'metric', 'task', 'test', 'train', 'val'] "
+        f"{envs} 3 Multi-label classification {corpus.splits['ood_val']}"
+    )
+
+
+def test_files_without_graphs_hold_none(corpus, tmp_path):
+    write(corpus, tmp_path / "out", "good")
+    folder = tmp_path / "out/GOODMotif/basis/processed"
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert len(sizes) == 13
+    without = [size for name, size in sizes.items() if not name.startswith("covariate")]
+    assert max(without) < 10_000 < sizes["covariate_train.pt"]
+
+
+@pytest.mark.parametrize("mode", ["argmax", "soft"])
+def test_good_takes_the_likeliest_class_or_soft_labels_if_asked(corpus, tmp_path, mode):
+    table = corpus.table(split="train")
+    write(corpus, tmp_path / "out", "good", labels=mode)
+    path = tmp_path / "out/GOODMotif/basis/processed/covariate_train.pt"
+    with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        data, _ = torch.load(path, weights_only=True)
+    expected = str([len(table)] if mode == "argmax" else [len(table), 3])
+    assert str(list(data.y.shape)) == expected
+    wanted = table.graph["y"].argmax(1) if mode == "argmax" else table.graph["y"]
+    assert np.array_equal(data.y.numpy(), wanted)
+
+
+def test_graphs_that_were_left_out_are_counted(corpus, tmp_path):
+    made = write(corpus, tmp_path / "out", "good").manifest
+    soft = len(corpus.table(split="train")) - len(hard(corpus, "train"))
+    assert soft > 10
+    assert made.counts["train"] == len(hard(corpus, "train"))
+    assert [(each.count, each.reason[:11]) for each in made.dropped] == [(soft, "soft labels")]
+    assert made.kind == "export"
+
+
+def test_molecules_of_good_say_what_shifts(molecules, tmp_path):
+    write(molecules, tmp_path / "out", "good")
+    (file,) = (tmp_path / "out").glob("*/size/processed/covariate_train.pt")
+    with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        data, slices = torch.load(file, weights_only=True)
+    table = molecules.table(split="train")
+    assert data.nodesize.tolist() == table.num_nodes.tolist()
+    assert data.scaffold == texts_of(table.lists("graph", "scaffold"))
+    assert slices["nodesize"].tolist() == slices["scaffold"].tolist() == [*range(len(table) + 1)]
+
+
+def test_names_of_good_follow_the_dataset(corpus):
+    import msgspec
+
+    named = [
+        place_of(msgspec.structs.replace(corpus.info, name=name, domain=domain))
+        for name, domain in (("motif-size-concept", "size"), ("hiv-scaffold", "scaffold"),
+                             ("assay", "size"))
+    ]  # fmt: skip
+    assert named == [
+        ("GOODMotif", "size", "concept"),
+        ("GOODHIV", "scaffold", "covariate"),
+        ("GOODAssay", "size", "covariate"),
+    ]
+    sorts = [sort_of(msgspec.structs.replace(corpus.info, name=name))
+             for name in ("motif-size", "twitter-length", "nci1-size")]  # fmt: skip
+    assert sorts == ["syn", "nlp", "real"]
+
+
+def test_ogb_reads_graphs_labels_and_splits(corpus, tmp_path):
+    write(corpus, tmp_path / "out", "ogb")
+    code = """
+import os; os.environ['OUTDATED_IGNORE'] = '1'
+import outdated; outdated.check_outdated = lambda *_: (False, '')
+import torch, load_ogb
+safe = torch.load
+torch.load = lambda *words, **more: safe(*words, **{**more, 'weights_only': False})
+from ogb.graphproppred import PygGraphPropPredDataset
+dataset = PygGraphPropPredDataset(load_ogb.NAME, meta_dict=load_ogb.meta_dict())
+index = dataset.get_idx_split()
+print(len(dataset), {name: len(rows) for name, rows in index.items()})
+print(dataset[int(index['test'][0])].num_nodes, dataset.num_classes, dataset.eval_metric,
+      dataset[0].y.shape, dataset[0].node_env_id.shape[1])
+print([safe('meta_dict.pt', weights_only=True)['split']])
+"""
+    lines = [line for line in alone(code, tmp_path / "out", strict=False).stdout.splitlines()
+             if line[:1].isdigit() or line[:1] == "["]  # fmt: skip
+    train = len(hard(corpus, "train"))
+    assert lines[0] == (
+        f"{train + 80} {{'train': {train}, 'valid': 20, 'test': 20, 'id_valid': 20, 'id_test': 20}}"
+    )
+    test = corpus.table(split="ood_test")
+    assert lines[1:] == [f"{test.num_nodes[0]} 3 acc torch.Size([1, 1]) 1", "['base']"]
+
+
+def test_dgl_tables_hold_numbers_and_lists_of_numbers_alone(molecules, tmp_path):
+    write(molecules, tmp_path / "out", "dgl")
+    graphs, nodes, edges = (pd.read_csv(tmp_path / "out" / f"{name}.csv")
+                            for name in ("graphs", "nodes", "edges"))  # fmt: skip
+    table = molecules.table()
+    assert graphs["graph_id"].tolist() == table.graph["graph_id"].tolist()
+    assert graphs.select_dtypes("number").shape == graphs.shape
+    assert np.array_equal(as_dgl_reads(tmp_path / "out/nodes.csv")["feat"], table.node["node_feat"])
+    assert len(nodes) == table.total_nodes
+    assert edges["src_id"].tolist() == table.edge["edge_src"].tolist()
+    assert nodes.groupby("graph_id")["node_id"].nunique().sum() == table.total_nodes
+    masks = graphs[[name for name in graphs if name.endswith("_mask")]]
+    assert (masks.sum(axis=1) == 1).all()
+    assert (tmp_path / "out/meta.yaml").read_text().startswith("dataset_name: assay\n")
+
+
+def as_dgl_reads(file):
+    """Return the columns of a table as the default parser of DGL's `CSVDataset` makes arrays."""
+    found = {}
+    for name, values in pd.read_csv(file).items():
+        cells = values.to_numpy().squeeze()
+        text = isinstance(cells[0], str)
+        found[name] = np.array([ast.literal_eval(cell) for cell in cells]) if text else cells
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.ones((4, 1), dtype=np.float32), "f"),
+        (np.array([[0.0, 1.0], [1e-7, -2.0], [3e20, 0.5]], dtype=np.float32), "f"),
+        (np.arange(6, dtype=np.uint8).reshape(3, 2), "i"),
+        (np.arange(3, dtype=np.int64)[:, None], "i"),
+    ],
+)
+def test_features_come_to_dgl_with_their_shape_and_kind(values, kind, tmp_path):
+    """A single feature stays a matrix, and floats that are whole numbers stay floats."""
+    write_csv(tmp_path / "nodes.csv", [{"node_id": np.arange(len(values)), "feat": values}])
+    feat = as_dgl_reads(tmp_path / "nodes.csv")["feat"]
+    assert (feat.shape, feat.dtype.kind) == (values.shape, kind)
+    assert np.array_equal(feat.astype(values.dtype), values)
+
+
+def test_csv_has_a_column_per_feature(molecules, tmp_path):
+    write(molecules, tmp_path / "out", "csv")
+    for split in molecules.splits:
+        table = molecules.table(split=split)
+        nodes = pd.read_csv(tmp_path / "out" / split / "nodes.csv")
+        graphs = pd.read_csv(tmp_path / "out" / split / "graphs.csv")
+        assert nodes["atomic_num"].tolist() == table.node["node_feat"][:, 0].tolist()
+        assert graphs["y_active"].tolist() == table.graph["y"][:, 0].tolist()
+        assert graphs["num_nodes"].tolist() == table.num_nodes.tolist()
+        assert set(graphs["origin"]) == {ORIGINS[0]}
+
+
+def test_molecules_leave_as_smiles_and_as_structures(molecules, tmp_path):
+    from rdkit import Chem
+
+    write(molecules, tmp_path / "smi", "smi")
+    write(molecules, tmp_path / "sdf", "sdf")
+    for split in molecules.splits:
+        lines = (tmp_path / "smi" / f"{split}.smi").read_text().splitlines()
+        table = molecules.table(split=split)
+        structures = list(Chem.SDMolSupplier(str(tmp_path / "sdf" / f"{split}.sdf")))
+        assert [int(line.split("\t")[1]) for line in lines] == table.graph["graph_id"].tolist()
+        assert [each.GetNumAtoms() for each in structures] == table.num_nodes.tolist()
+        assert [float(each.GetProp("active")) for each in structures] == (
+            table.graph["y"][:, 0].tolist()
+        )
+
+
+def test_what_a_layout_cannot_hold_is_refused_and_nothing_is_left(corpus, tmp_path):
+    for layout in ("smi", "sdf"):
+        with pytest.raises(UsageError, match="holds no molecules: it has no column `smiles`"):
+            export(corpus, [corpus.artifact.manifest], tmp_path / "out", layout)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept", "expected"),
+    [("same-class", [0, 2], [[1.0], [np.nan]]), ("argmax", [0, 1, 2], [[1.0], [1.0], [np.nan]]),
+     ("soft", [0, 1, 2], [[1.0], [0.75], [np.nan]])],
+)  # fmt: skip
+def test_soft_answers_to_yes_or_no_are_left_out_rounded_or_kept(corpus, mode, kept, expected):
+    import msgspec
+
+    info = msgspec.structs.replace(corpus.info, task="binary", outputs=("active",))
+    y = np.array([[1.0], [0.75], [np.nan]], dtype=np.float32)
+    table = corpus.table().slice(0, 3).with_columns(graph={"y": y})
+    found, labels = with_labels(table, info, mode)
+    assert found.graph["graph_id"].tolist() == table.graph["graph_id"][kept].tolist()
+    assert np.array_equal(labels, np.array(expected, dtype=np.float32), equal_nan=True)
+
+
+def test_zarr_leaves_the_store_as_a_copy(corpus, home, tmp_path):
+    said = run("export", corpus.key[:12], tmp_path / "out", "--to", "zarr",
+               "--store", home / "store")  # fmt: skip
+    assert said.code == 0
+    assert gsx.open(tmp_path / "out", format="zarr").table().equals(corpus.table())

@@ -1,0 +1,358 @@
+"""A portable corpus is read by everybody's tools, by people who do not have gsx."""
+
+import csv
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+import gsx
+from gsx.errors import ArtifactError, StoreError, UsageError
+from gsx.schema import ORIGINS
+from gsx.stages.export.export import export, today
+from gsx.storage.artifacts.lineage import manifests
+from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.sharing.bundle import Bundle
+from tests.support.artifacts import contents
+from tests.support.artifacts import gsx as run
+from tests.support.make_golden import pages
+from tests.support.no_gsx_process import alone
+from tests.support.run_stages import run_recipe
+
+RECIPE = """
+[prepare]
+dataset = "motif-size"
+num_graphs = 300
+shard_graphs = 100
+[generate]
+options = "001"
+count = 60
+bridges = "none"
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("portable")
+
+
+@pytest.fixture(scope="module")
+def made(home):
+    return run_recipe(home / "store", RECIPE)["generate"]
+
+
+@pytest.fixture(scope="module")
+def folder(made, home):
+    """A generated corpus of 300 source graphs and 60 spliced ones, exported."""
+    store = Store.at(home / "store")
+    export(Corpus(made), manifests(store, made), home / "out")
+    return home / "out"
+
+
+def test_the_directory_holds_what_is_promised(folder):
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {name for name in names if "/" not in name} == {
+        "README.md", "SHA256SUMS", "corpus.json", "croissant.json", "env_table.json",
+        "load_pyg.py", "manifest.json", "run.json",
+    }  # fmt: skip
+    assert {name for name in names if name.startswith("splits/")} == {
+        f"splits/{split}.csv" for split in ("train", "id_val", "id_test", "ood_val", "ood_test")
+    }
+    assert len([name for name in names if name.startswith("data/train-")]) == 3
+    assert len([name for name in names if name.startswith("lineage/")]) == 2
+
+
+def test_sha256sum_finds_every_file_sound(folder):
+    checked = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert checked.stdout.count(": OK") == len(list(folder.rglob("*.*"))) - 2  # manifest, run
+
+
+def test_gsx_opens_and_verifies_it_as_a_corpus(folder, made):
+    assert run("verify", folder).out.startswith("ok ")
+    assert gsx.open(folder).table().equals(Corpus(made).table())
+    assert json.loads(run("show", folder, "--json").out)["splits"]["train"] == 240
+
+
+def test_shards_keep_their_bytes(folder, made):
+    for path in (made.place.local / "data").iterdir():
+        assert (folder / "data" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_pyarrow_pandas_polars_and_duckdb_read_the_same(folder):
+    code = """
+import pyarrow.parquet as pq, pandas, polars, duckdb, glob
+files = sorted(glob.glob('data/train-*.parquet'))
+arrow = sum(sum(pq.read_table(f)['num_nodes'].to_pylist()) for f in files)
+frame = pandas.concat([pandas.read_parquet(f) for f in files])
+assert frame['node_feat'].iloc[0][0].shape == (1,)
+lazy = polars.scan_parquet('data/train-*.parquet')
+assert lazy.collect_schema()['node_feat'] == polars.List(polars.Array(polars.Float32, 1))
+told = duckdb.sql("select sum(len(node_feat)), count(*) from 'data/train-*.parquet'").fetchall()[0]
+slots = duckdb.sql("select count(*) from 'data/train-*.parquet' "
+                   "where len(provenance.parents) >= 2 and origin = 'g_whole'").fetchall()[0]
+print(arrow, frame['num_nodes'].sum(), lazy.select(polars.col('num_nodes').sum()).collect().item(),
+      told[0], told[1], slots[0])
+"""
+    found = list(map(int, alone(code, folder).stdout.split()))
+    nodes = int(gsx.open(folder).table(split="train").total_nodes)
+    assert found == [nodes, nodes, nodes, nodes, 240, 60]
+
+
+def test_hugging_face_loads_it_whole_and_as_a_stream(folder):
+    code = """
+import datasets, os
+here = os.getcwd()
+whole = datasets.load_dataset(here)
+print({name: len(part) for name, part in whole.items()})
+print(whole['train'].features['node_feat'], whole['train'].features['y'])
+parts = ('source', 'augmented')
+print({name: len(datasets.load_dataset(here, name, split='train')) for name in parts})
+rows = list(datasets.load_dataset(here, split='train', streaming=True))
+print(len(rows), rows[-1]['origin'], len(rows[-1]['edge_src']) == rows[-1]['num_edges'])
+sys.stdout.flush()
+os._exit(0)  # threads of the stream may outlive the interpreter
+"""
+    lines = alone(code, folder, strict=False).stdout.splitlines()
+    assert lines[0] == (
+        "{'train': 240, 'id_val': 30, 'id_test': 30, 'ood_val': 30, 'ood_test': 30}"
+    )
+    assert lines[1] == "List(List(Value('float32'), length=1)) List(Value('float32'), length=3)"
+    assert lines[2] == "{'source': 180, 'augmented': 60}"
+    assert lines[3] == "240 g_whole True"
+
+
+def test_croissant_is_valid_without_a_warning_and_gives_every_record(folder):
+    code = """
+import itertools, mlcroissant
+from absl import logging
+told = []
+logging.get_absl_logger().warning = lambda *words, **_: told.append(words)
+dataset = mlcroissant.Dataset('croissant.json')
+assert not dataset.metadata.ctx.issues.warnings, dataset.metadata.ctx.issues.report()
+assert not dataset.metadata.ctx.issues.errors and not told, told
+assert dataset.metadata.data_limitations and dataset.metadata.personal_sensitive_information
+print([row['splits/name'] for row in dataset.records('splits')])
+print([row['environments/origin'] for row in dataset.records('environments')])
+rows = list(dataset.records('graphs'))
+print(len(rows), sum(row['graphs/num_nodes'] for row in rows))
+row = next(row for row in rows if row['graphs/origin'] == b'g_whole')
+print(len(row['graphs/provenance.parents']) >= 2, len(row['graphs/node_feat'][0]))
+"""
+    lines = alone(code, folder, strict=False).stdout.splitlines()
+    assert lines[0] == str(["train", "id_val", "id_test", "ood_val", "ood_test"])
+    assert lines[1].count("source") == 3
+    assert lines[2] == f"360 {gsx.open(folder).table().total_nodes}"
+    assert lines[3] == "True 1"
+
+
+def test_croissant_names_the_hash_of_every_shard(folder):
+    document = json.loads((folder / "croissant.json").read_text())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    found = {
+        each["contentUrl"]: each["sha256"]
+        for each in document["distribution"]
+        if each["@type"] == "cr:FileObject"
+    }
+    shards = {k: v["sha256"] for k, v in manifest["files"].items() if k.endswith(".parquet")}
+    assert found == shards
+
+
+def test_the_shipped_loader_gives_the_graphs_that_gsx_gives(folder, tmp_path):
+    code = f"""
+import json, load_pyg, torch
+from torch_geometric.loader import DataLoader
+for split in ('train', 'ood_test'):
+    dataset = load_pyg.load(split)
+    batch = next(iter(DataLoader(dataset, batch_size=len(dataset))))
+    names = ('x', 'edge_index', 'y', 'label', 'env_id', 'graph_id', 'ptr')
+    torch.save({{name: batch[name] for name in names}}, {str(tmp_path)!r} + f'/{{split}}.pt')
+print(len(load_pyg.load('train', env=[0, 2])), len(load_pyg.load('train', origin='source')),
+      load_pyg.load('train').num_classes,
+      int(load_pyg.load('train', extras=['node_truth'])[0].node_truth.sum()))
+"""
+    told = alone(code, folder, strict=False).stdout.split()
+    import torch
+
+    corpus = gsx.open(folder)
+    train = corpus.table(split="train").graph
+    assert int(told[0]) == int(np.isin(train["env_id"], [0, 2]).sum())
+    assert told[1:3] == ["180", "3"]
+    assert int(told[3]) == int(corpus.table(split="train").slice(0, 1).node["node_truth"].sum())
+    for split in ("train", "ood_test"):
+        theirs = torch.load(tmp_path / f"{split}.pt", weights_only=True)
+        (ours,) = corpus.loader(10_000, split=split)
+        for name, value in theirs.items():
+            assert torch.equal(ours[name], value), name
+
+
+def test_splits_are_plain_tables(folder):
+    with (folder / "splits" / "train.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    table = gsx.open(folder).table(split="train")
+    assert [int(row["graph_id"]) for row in rows] == table.graph["graph_id"].tolist()
+    assert [ORIGINS.index(row["origin"]) for row in rows] == table.graph["origin"].tolist()
+    assert [int(row["num_nodes"]) for row in rows] == table.num_nodes.tolist()
+
+
+def test_a_corpus_of_labelled_nodes_is_portable_too(tmp_path):
+    store = Store.at(tmp_path / "store")
+    made = pages(store)
+    export(Corpus(made), manifests(store, made), tmp_path / "out")
+    assert run("verify", tmp_path / "out").code == 0
+    assert (tmp_path / "out/splits/ood_test.csv").read_text().splitlines() == [
+        "graph_id,node,env_id,domain_id,label", "7,3,0,-1,-1",
+    ]  # fmt: skip
+    code = """
+import load_pyg, datasets, mlcroissant, os
+data = load_pyg.load('all')[0]
+print(data.x.to_dense().tolist(), data.test_mask.tolist(), data.env_id.tolist())
+print(len(list(mlcroissant.Dataset('croissant.json').records('graphs'))))
+print(len(datasets.load_dataset(os.getcwd(), split='graphs')))
+"""
+    lines = alone(code, tmp_path / "out", strict=False).stdout.splitlines()
+    dense = gsx.open(made.place.local)[0].x.to_dense().tolist()
+    assert lines == [f"{dense} [False, False, False, True] [0, 1, -1, 0]", "1", "1"]
+
+
+def test_a_corpus_that_is_zarr_alone_is_written_as_parquet(tmp_path):
+    made = run_recipe(
+        tmp_path / "store",
+        '[prepare]\ndataset = "motif-base"\nnum_graphs = 60\nformats = ["zarr"]\n',
+    )["prepare"]
+    made_again, _ = export(Corpus(made), [made.manifest], tmp_path / "out")
+    assert not list((tmp_path / "out").glob("zarr"))
+    assert Corpus(made_again).table().equals(Corpus(made).table())
+
+
+def test_an_export_can_be_exported_and_tells_the_same_story(folder, tmp_path):
+    given = Artifact.open(Place.at(folder))
+    again, _ = export(Corpus(given), manifests(Store.at(tmp_path), given), tmp_path / "again")
+    stages = {
+        json.loads(path.read_text())["stage"] for path in (tmp_path / "again/lineage").iterdir()
+    }
+    assert stages == {"export", "generate", "prepare"}
+    assert run("verify", tmp_path / "again").code == 0
+    assert Corpus(again).table().equals(Corpus(given).table())
+
+
+def test_the_same_day_gives_the_same_bytes(made, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    lineage = manifests(Store.at(home / "store"), made)
+    for name in ("a", "b"):
+        export(Corpus(made), lineage, tmp_path / name)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert json.loads((tmp_path / "a/croissant.json").read_text())["datePublished"] == "1970-01-02"
+
+
+def test_a_second_export_finds_the_first_of_whatever_day(made, home, tmp_path, monkeypatch):
+    lineage = manifests(Store.at(home / "store"), made)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    assert export(Corpus(made), lineage, tmp_path / "a")[1] is False
+    before = contents(tmp_path / "a")
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert export(Corpus(made), lineage, tmp_path / "a")[1] is True
+    assert contents(tmp_path / "a") == before
+
+
+def test_a_date_that_is_no_number_is_refused(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "today")
+    with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH must be whole seconds"):
+        today()
+
+
+def test_a_target_that_holds_something_is_refused_and_left(made, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/thesis.txt").write_text("do not lose")
+    with pytest.raises(StoreError, match="out is not empty; nothing was written"):
+        export(Corpus(made), [made.manifest], tmp_path / "out")
+    assert contents(tmp_path / "out") == {"thesis.txt": b"do not lose"}
+
+
+def test_a_tampered_shard_is_not_exported(home, made, tmp_path):
+    import shutil
+
+    given = shutil.copytree(made.place.local, tmp_path / "given")
+    artifact = Artifact.open(Place.at(given))
+    shard = given / "data/ood_test-00000-of-00001.parquet"
+    shard.chmod(0o644)
+    shard.write_bytes(shard.read_bytes()[:-1] + b"!")
+    with pytest.raises(ArtifactError, match="has other bytes than the manifest says"):
+        export(Corpus(artifact), [made.manifest], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given"]
+
+
+def test_a_shard_that_changes_while_it_is_copied_is_found_out(made, tmp_path, monkeypatch):
+    import shutil
+
+    from gsx.storage.sharing import bundle
+
+    given = shutil.copytree(made.place.local, tmp_path / "given")
+    artifact = Artifact.open(Place.at(given))
+    copyfile = shutil.copyfile
+
+    def meddled(source, target):
+        shard = given / "data/ood_test-00000-of-00001.parquet"
+        shard.chmod(0o644)
+        shard.touch()
+        return copyfile(source, target)
+
+    monkeypatch.setattr(bundle.shutil, "copyfile", meddled)
+    with pytest.raises(ArtifactError, match="names files that changed while copied"):
+        export(Corpus(artifact), [made.manifest], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given"]
+
+
+def test_what_nobody_verified_here_is_hashed_on_the_way(made, tmp_path, monkeypatch):
+    from gsx.storage.sharing import bundle
+
+    monkeypatch.setattr(bundle, "is_trusted", lambda *_: False)
+    monkeypatch.setattr(bundle.shutil, "copyfile", None)
+    export(Corpus(made), [made.manifest], tmp_path / "out")
+    assert run("verify", tmp_path / "out").code == 0
+
+
+def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
+    import errno
+
+    def full(self, name, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Bundle, "add", full)
+    with pytest.raises(StoreError, match="no space left on"):
+        export(Corpus(made), [made.manifest], tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_exports_and_says_where(made, home, tmp_path):
+    said = run("export", made.key[:12], tmp_path / "out", "--store", home / "store", "--json")
+    told = json.loads(said.out)
+    assert told["path"] == str(tmp_path / "out")
+    assert told["counts"]["train"] == 240
+    assert told["reused"] is False
+    again = run("export", made.key[:12], tmp_path / "out", "--store", home / "store")
+    assert "already there" in again.out
+
+
+def test_the_command_asks_for_a_directory(made, home):
+    said = run("export", made.key[:12], "--store", home / "store")
+    assert said.code == 2
+    assert said.err == (
+        f"Error: name the directory to write: `gsx export {made.key[:12]} --to portable DIR`\n"
+    )
+
+
+def test_generate_hands_its_corpus_out_for_people_without_gsx(home, tmp_path):
+    source = next(a for a in Store.at(home / "store").artifacts("corpus")
+                  if a.manifest.stage == "prepare")  # fmt: skip
+    said = run(
+        "generate", source.key[:12], "--options", "001", "--count", 60, "--bridges", "none",
+        "--store", home / "store", "--out", tmp_path / "out", "--json",
+    )  # fmt: skip
+    assert json.loads(said.out)["path"] == str(tmp_path / "out")
+    assert (tmp_path / "out/README.md").read_text().startswith("---\npretty_name: ")

@@ -1,0 +1,93 @@
+"""Classes that held-out samples number otherwise than training does."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsx.seeds import rng
+from gsx.stages.describe.node_shift import node_warnings
+from gsx.stages.graphs.label_alignment import Entries, Numbering, numbering
+
+CLASSES = 4
+
+
+def pages(seed, meaning, noise=0.02):
+    """Draw pages of four classes, each with words of its own; the second half is numbered anew."""
+    random = rng(seed, "pages")
+    kind = random.integers(0, CLASSES, 400)
+    words = random.random((400, 40)) < noise
+    own = 10 * kind[:, None] + random.integers(0, 10, (400, 4))
+    np.put_along_axis(words, own, values=True, axis=1)
+    label = kind.copy()
+    label[200:] = np.argsort(meaning)[kind[200:]]
+    return words.astype(np.float32), label, np.arange(400) < 200
+
+
+def entries_of(words):
+    row, column = np.nonzero(words)
+    return Entries(row, column, words[row, column].astype(np.float64))
+
+
+@given(st.permutations(range(CLASSES)), st.integers(0, 99))
+def test_another_numbering_is_found_whatever_it_is(meaning, seed):
+    words, label, train = pages(seed, meaning)
+    found = numbering(entries_of(words), label, train, ~train, CLASSES)
+    assert found.meaning == tuple(meaning)
+    assert found.best > 0.9
+    moved = any(own != told for own, told in enumerate(meaning))
+    assert found.agreement == found.best or moved
+    assert found.differs == (found.agreement <= found.best / 2)
+
+
+def test_numbers_that_mean_the_same_are_left_alone():
+    words, label, train = pages(0, range(CLASSES))
+    found = numbering(entries_of(words), label, train, ~train, CLASSES)
+    assert found.agreement == found.best > 0.9
+    assert not found.differs
+
+
+def test_features_that_tell_nothing_accuse_nobody():
+    words, label, train = pages(0, (1, 2, 3, 0))
+    noise = rng(0, "noise").random(words.shape)
+    assert not numbering(entries_of(noise), label, train, ~train, CLASSES).differs
+
+
+@pytest.mark.parametrize(
+    ("agreement", "best", "largest", "differs"),
+    [
+        (0.03, 0.72, 0.45, True),
+        (0.40, 0.72, 0.45, False),
+        (0.03, 0.45, 0.20, False),
+        (0.03, 0.72, 0.60, False),
+    ],
+)
+def test_only_what_is_told_well_is_believed(agreement, best, largest, differs):
+    assert Numbering(agreement, best, (1, 0), largest).differs is differs
+
+
+def test_samples_without_a_class_are_left_out():
+    words, label, train = pages(0, (1, 0, 2, 3))
+    unknown = np.where(np.arange(400) % 2, -1, label)
+    assert numbering(entries_of(words), unknown, train, ~train, CLASSES).meaning == (1, 0, 2, 3)
+    assert numbering(entries_of(words), np.full(400, -1), train, ~train, CLASSES) is None
+    assert numbering(entries_of(words), label, train, np.zeros(400, dtype=bool), CLASSES) is None
+
+
+def test_a_report_says_how_numbers_should_be_read():
+    told = {"agreement": 0.03, "best": 0.72, "meaning": (1, 0), "largest": 0.4}
+    found = {
+        "environments": [],
+        "shift": {},
+        "equal_to_training": {},
+        "equal_environments": [],
+        "class_numbers": {
+            "id_test": {**told, "differ": False},
+            "ood_test": {**told, "differ": True},
+        },
+    }
+    assert list(node_warnings(found)) == [
+        "classes of ood_test seem to be numbered otherwise than those of training: by their "
+        "features 3.0% of its nodes are told as their own class, and 72.0% if numbers were read "
+        "0 as 1, 1 as 0"
+    ]

@@ -1,0 +1,176 @@
+"""Pieces of graphs: induced subgraphs, components and growth, against networkx."""
+
+import networkx as nx
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsx.ragged import pointers, rows_of
+from gsx.stages.graphs.structural_features import structure_features
+from gsx.stages.graphs.subgraphs import (
+    best_nodes,
+    components,
+    grow,
+    induced,
+    is_connected,
+    largest_component,
+    prefixes,
+)
+from gsx.table import GraphTable
+
+
+def table_of(*graphs):
+    """Return undirected networkx graphs, nodes 0..n-1, as one table with sorted edges."""
+    edges = [sorted([(u, v) for u, v in g.edges] + [(v, u) for u, v in g.edges]) for g in graphs]
+    flat = np.array([pair for part in edges for pair in part], dtype=np.int32).reshape(-1, 2)
+    return GraphTable(
+        node_ptr=pointers([len(g) for g in graphs]),
+        edge_ptr=pointers([len(part) for part in edges]),
+        edge={"edge_src": flat[:, 0], "edge_dst": flat[:, 1]},
+    )
+
+
+def graph_of(table, row):
+    """Return one graph of a table as networkx."""
+    one = table.slice(row, row + 1)
+    graph = nx.empty_graph(one.total_nodes)
+    graph.add_edges_from(
+        zip(one.edge["edge_src"].tolist(), one.edge["edge_dst"].tolist(), strict=True)
+    )
+    return graph
+
+
+@st.composite
+def some_graphs(draw, least=0):
+    sizes = draw(st.lists(st.integers(least, 7), min_size=1, max_size=4))
+    graphs = []
+    for size in sizes:
+        graph = nx.empty_graph(size)
+        pairs = [(u, v) for u in range(size) for v in range(u)]
+        graph.add_edges_from(draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else [])
+        graphs.append(graph)
+    return graphs
+
+
+@given(some_graphs(), st.randoms(use_true_random=False))
+def test_an_induced_subgraph_is_that_of_networkx(graphs, dice):
+    table = table_of(*graphs)
+    keep = np.array([dice.random() < 0.6 for _ in range(table.total_nodes)], dtype=bool)
+    part, number = induced(table, keep)
+    part.validate()
+    for row, graph in enumerate(graphs):
+        old = number[part.node_ptr[row] : part.node_ptr[row + 1]].tolist()
+        renamed = nx.relabel_nodes(graph_of(part, row), dict(enumerate(old)))
+        assert nx.utils.graphs_equal(renamed, nx.Graph(graph.subgraph(old)))
+
+
+@given(some_graphs())
+def test_components_are_those_of_networkx(graphs):
+    table = table_of(*graphs)
+    label = components(table)
+    for row, graph in enumerate(graphs):
+        mine = label[table.node_ptr[row] : table.node_ptr[row + 1]]
+        found = {frozenset(np.flatnonzero(mine == value).tolist()) for value in set(mine)}
+        assert found == {frozenset(part) for part in nx.connected_components(graph)}
+    expected = [len(graph) == 0 or nx.is_connected(graph) for graph in graphs]
+    assert is_connected(table).tolist() == expected
+
+
+@given(some_graphs(), st.randoms(use_true_random=False))
+def test_the_largest_component_of_what_is_kept_stays(graphs, dice):
+    table = table_of(*graphs)
+    keep = np.array([dice.random() < 0.6 for _ in range(table.total_nodes)], dtype=bool)
+    stays = largest_component(table, keep)
+    assert not (stays & ~keep).any()
+    for row, graph in enumerate(graphs):
+        first, last = table.node_ptr[row : row + 2]
+        kept = graph.subgraph(np.flatnonzero(keep[first:last]).tolist())
+        sizes = [len(part) for part in nx.connected_components(kept)]
+        chosen = np.flatnonzero(stays[first:last]).tolist()
+        assert len(chosen) == max(sizes, default=0)
+        assert not chosen or nx.is_connected(graph.subgraph(chosen))
+
+
+def test_growth_takes_the_best_neighbor_each_time():
+    table = table_of(nx.path_graph(5))
+    score = np.array([0.1, 0.5, 0.9, 0.3, 0.8])
+    growth = grow(table, score, np.array([2]), 4)
+    assert growth.order.tolist() == [[2, 1, 3, 4]]
+    assert growth.length.tolist() == [4]
+
+
+@given(some_graphs(least=1), st.randoms(use_true_random=False))
+def test_every_prefix_of_a_growth_is_connected(graphs, dice):
+    table = table_of(*graphs)
+    score = np.array([dice.random() for _ in range(table.total_nodes)])
+    seeds = best_nodes(table, score, 1)[:, 0]
+    growth = grow(table, score, seeds, 5)
+    assert growth.order[:, 0].tolist() == seeds.tolist()
+    for size in range(1, 6):
+        part, nodes = prefixes(table, growth.order, np.full(len(graphs), size))
+        part.validate()
+        assert is_connected(part).all()
+        assert part.num_nodes.tolist() == np.minimum(size, growth.length).tolist()
+        owner = rows_of(part.node_ptr)
+        for row, graph in enumerate(graphs):
+            old = nodes[owner == row] - table.node_ptr[row]
+            renamed = nx.relabel_nodes(graph_of(part, row), dict(enumerate(old.tolist())))
+            assert nx.utils.graphs_equal(renamed, nx.Graph(graph.subgraph(old.tolist())))
+
+
+def test_a_unit_joins_as_a_whole_before_anything_else():
+    table = table_of(nx.path_graph(6))
+    score = np.array([0.9, 0.8, 0.1, 0.2, 0.95, 0.3])
+    growth = grow(table, score, np.array([1]), 5, unit=np.array([0, 1, 1, 1, 2, 3]))
+    assert growth.order.tolist() == [[1, 2, 3, 4, 0]]
+    assert growth.whole.tolist() == [[True, False, False, True, True, True]]
+    assert growth.rounded(np.array([2])).tolist() == [3]
+    assert growth.rounded(np.array([4])).tolist() == [4]
+
+
+def test_a_unit_larger_than_a_growth_leaves_no_size():
+    growth = grow(table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int))
+    assert growth.rounded(np.array([2])).tolist() == [0]
+
+
+@given(some_graphs(least=1), st.randoms(use_true_random=False))
+def test_a_prefix_said_to_be_whole_cuts_no_unit(graphs, dice):
+    table = table_of(*graphs)
+    owner = rows_of(table.node_ptr)
+    kept = np.array([dice.random() < 0.5 for _ in range(table.total_nodes)], dtype=bool)
+    unit = np.unique(components(table, kept), return_inverse=True)[1]
+    first = np.array([unit[owner == row].min() for row in range(len(graphs))])
+    local = unit - first[owner]
+    score = np.array([dice.random() for _ in range(table.total_nodes)])
+    growth = grow(table, score, best_nodes(table, score, 1)[:, 0], 5, unit=local)
+    for row in range(len(graphs)):
+        for size in np.flatnonzero(growth.whole[row]):
+            inside = np.isin(np.arange(table.total_nodes), growth.order[row, :size])
+            touched = np.isin(unit, unit[inside])
+            assert (inside == touched).all()
+
+
+def test_a_graph_without_a_seed_does_not_grow():
+    table = table_of(nx.path_graph(3), nx.path_graph(3))
+    growth = grow(table, np.ones(6), np.array([-1, 3]), 3)
+    assert growth.length.tolist() == [0, 3]
+
+
+def test_the_best_nodes_come_in_order_and_run_out():
+    table = table_of(nx.path_graph(2), nx.empty_graph(0), nx.path_graph(3))
+    score = np.array([0.1, 0.9, 0.3, 0.2, 0.7])
+    assert best_nodes(table, score, 3).tolist() == [[1, 0, -1], [-1, -1, -1], [4, 2, 3]]
+
+
+@given(some_graphs(least=1))
+def test_return_probabilities_are_the_diagonals_of_powers(graphs):
+    table = table_of(*graphs)
+    features = structure_features(table)
+    for row, graph in enumerate(graphs):
+        matrix = nx.to_numpy_array(graph)
+        degree = matrix.sum(axis=1)
+        step = matrix / np.maximum(degree, 1)[:, None]
+        expected = [np.log1p(degree)]
+        expected += [np.diag(np.linalg.matrix_power(step, k)) for k in range(2, 7)]
+        found = features[table.node_ptr[row] : table.node_ptr[row + 1]]
+        np.testing.assert_allclose(found, np.column_stack(expected), atol=1e-6)

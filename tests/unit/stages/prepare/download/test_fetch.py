@@ -1,0 +1,236 @@
+"""Raw files are fetched from a server of our own: whole, checked, resumed, or not at all."""
+
+import hashlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from click.testing import CliRunner
+from filelock import FileLock
+
+from gsx.cli.main import cli
+from gsx.errors import GsxError, StageError, UsageError
+from gsx.stages.prepare.download import catalog as remote_files
+from gsx.stages.prepare.download import fetch as fetching
+from gsx.stages.prepare.download.catalog import REMOTE_FILES, RemoteFile
+from gsx.stages.prepare.download.download import download
+from gsx.stages.prepare.stage import FAMILIES, card_of
+
+CONTENT = bytes(range(256)) * 4096
+SHA = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Server(ThreadingHTTPServer):
+    """Serves ``content`` and notes what was asked; ``breaks`` answers end halfway."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content, self.breaks, self.ranges, self.code = CONTENT, 0, True, None
+        self.asked = []
+
+    def remote(self, path="/file", **more):
+        url = f"http://127.0.0.1:{self.server_port}{path}"
+        return RemoteFile(**{"urls": (url,), "size": len(CONTENT), "sha256": SHA, **more})
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        server = self.server
+        wanted = self.headers.get("Range")
+        server.asked.append((self.path, wanted))
+        if server.code is not None or self.path == "/none":
+            self.send_error(server.code or 404)
+            return
+        start = int(wanted[6:-1]) if wanted and server.ranges else 0
+        if start >= len(server.content):
+            self.send_error(416)
+            return
+        body = server.content[start:]
+        self.send_response(206 if start else 200)
+        if start:
+            last = len(server.content) - 1
+            self.send_header("Content-Range", f"bytes {start}-{last}/{len(server.content)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if server.breaks:
+            server.breaks -= 1
+            body = body[: len(body) // 2]
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def server():
+    with Server() as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_brought_and_checked(server, tmp_path):
+    told = []
+    download(server.remote(), tmp_path / "sub" / "file.bin", told.append)
+    assert (tmp_path / "sub" / "file.bin").read_bytes() == CONTENT
+    assert names(tmp_path / "sub") == ["file.bin"]
+    assert told[0] == 0
+    assert told[-1] == len(CONTENT)
+
+
+def test_a_download_that_broke_off_goes_on_where_it_stopped(server, tmp_path):
+    server.breaks = 2
+    download(server.remote(), tmp_path / "file.bin")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT
+    half, most = len(CONTENT) // 2, 3 * len(CONTENT) // 4
+    assert [asked for _, asked in server.asked] == [None, f"bytes={half}-", f"bytes={most}-"]
+
+
+def test_what_broke_off_is_kept_for_the_next_run(server, tmp_path):
+    server.breaks = 3
+    with pytest.raises(StageError, match="the connection failed"):
+        download(server.remote(), tmp_path / "file.bin")
+    assert names(tmp_path) == ["file.bin.part"]
+    download(server.remote(), tmp_path / "file.bin")
+    assert names(tmp_path) == ["file.bin"]
+    assert server.asked[-1][1] == f"bytes={len(CONTENT) * 7 // 8}-"
+
+
+def test_a_server_that_cannot_resume_sends_all_again(server, tmp_path):
+    server.ranges, server.breaks = False, 1
+    download(server.remote(), tmp_path / "file.bin")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("size", [100, len(CONTENT), 2 * len(CONTENT)])
+def test_a_part_of_another_file_does_no_harm(server, tmp_path, size):
+    (tmp_path / "file.bin.part").write_bytes(b"x" * size)
+    download(server.remote(), tmp_path / "file.bin")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT
+
+
+def test_a_file_that_is_not_the_known_one_never_appears(server, tmp_path):
+    server.content = CONTENT[::-1] + b"x"
+    with pytest.raises(StageError) as error:
+        download(server.remote(), tmp_path / "file.bin")
+    url = server.remote().urls[0]
+    assert str(error.value) == (
+        f"file.bin cannot be downloaded:\n  {url}: what it sends is not the file that gsx knows "
+        "(its SHA-256 differs)\nTry again later, or get the file yourself and put it at "
+        f"{tmp_path / 'file.bin'}."
+    )
+    assert names(tmp_path) == []
+
+
+def test_more_bytes_than_expected_are_refused_before_they_are_sent(server, tmp_path):
+    server.content = CONTENT * 4
+    with pytest.raises(StageError, match=r"it would send 4,194,304 bytes; at most 1,048,596 are"):
+        download(server.remote(size=10), tmp_path / "other.bin")
+
+
+def test_another_address_is_tried_where_one_fails(server, tmp_path):
+    (good,) = server.remote().urls
+    both = server.remote(urls=(good.replace("/file", "/none"), good))
+    download(both, tmp_path / "file.bin")
+    assert [path for path, _ in server.asked] == ["/none", "/file"]
+    server.code = 503
+    with pytest.raises(StageError, match=r"the server says 503 Service Unavailable"):
+        download(server.remote(), tmp_path / "more.bin")
+    with pytest.raises(StageError, match=r"file:///etc/passwd: not an address of the web"):
+        download(server.remote(urls=("file:///etc/passwd",)), tmp_path / "more.bin")
+
+
+def test_lines_of_a_text_count_and_not_how_they_end(server, tmp_path):
+    digest = hashlib.sha256(b"a,b\n1,2\n").hexdigest()
+    for text in (b"a,b\n1,2\n", b"a,b\r\n1,2\r\n", b"a,b\n\n1,2"):
+        server.content = text
+        download(server.remote(size=9, sha256=digest, lines=True), tmp_path / "t.csv")
+        assert (tmp_path / "t.csv").read_bytes() == text
+
+
+@pytest.fixture
+def nci1(server, monkeypatch):
+    """Let the server stand for where NCI1 is published."""
+    served = {**REMOTE_FILES, "nci1/NCI1_TU.zip": server.remote()}
+    monkeypatch.setattr(remote_files, "REMOTE_FILES", served)
+    return server
+
+
+def gsx(*words):
+    return CliRunner().invoke(cli, words)
+
+
+def test_the_command_fetches_what_is_not_there(nci1, tmp_path):
+    raw = str(tmp_path)
+    result = gsx("fetch", "nci1-size", "--raw", raw)
+    assert result.exit_code == 0
+    assert result.stdout == (
+        f"fetched           1.0 MB  {tmp_path}/nci1/NCI1_TU.zip\n"
+        f"now: gsx prepare nci1-size --raw {tmp_path}\n"
+    )
+    shown = json.loads(gsx("fetch", "nci1-size", "--raw", raw, "--json").stdout)
+    assert shown["files"] == [
+        {"path": f"{tmp_path}/nci1/NCI1_TU.zip", "bytes": len(CONTENT), "reused": True}
+    ]
+    assert len(nci1.asked) == 1
+
+
+def test_a_file_of_the_user_under_another_name_is_left_alone(nci1, tmp_path):
+    (tmp_path / "nci1").mkdir()
+    (tmp_path / "nci1" / "NCI1.zip").write_bytes(b"mine")
+    (found,) = fetching.fetch_dataset("nci1-size", card_of("nci1-size"), tmp_path, lambda *_: None)
+    assert (found.reused, found.path.name, nci1.asked) == (True, "NCI1.zip", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("motif-size", True, "motif-size is built in and needs no files: `gsx prepare motif-"),
+        ("cora-word", True, "cora-word cannot be fetched: cora/cora.npz is the full Cora graph"),
+        ("nci1-size", False, "no folder of raw files is named. Say where to put them: `--raw DIR` "
+         "or GSX_RAW_DATA."),
+        ("nci1-sise", True, "no dataset `nci1-sise`. Did you mean `nci1-size`?"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_fetched_is_said(tmp_path, name, raw, message):
+    result = gsx("fetch", name, *(("--raw", str(tmp_path)) if raw else ()))
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception).startswith(message)
+
+
+def test_two_fetches_do_not_fill_one_folder(nci1, tmp_path):
+    with FileLock(tmp_path / ".gsx-fetch.lock"):
+        result = gsx("fetch", "nci1-size", "--raw", str(tmp_path))
+    assert isinstance(result.exception, GsxError)
+    assert str(result.exception).startswith(f"another `gsx fetch` is filling {tmp_path}.")
+
+
+def test_the_table_names_files_that_datasets_read():
+    read = {
+        path
+        for family in FAMILIES
+        for name in family.names
+        for raw in family.card(name).raw
+        for path in raw.paths
+    }
+    assert REMOTE_FILES.keys() <= read
+    for remote in REMOTE_FILES.values():
+        assert all(url.startswith("https://") for url in remote.urls)
+        assert len(remote.sha256) == 64
+    rows = json.loads(gsx("datasets", "--json").stdout)["datasets"]
+    assert {row["name"] for row in rows if row["fetch"]} == {
+        "hiv-size", "hiv-scaffold", "dd-size", "nci1-size", "cmnist-color", "webkb-university",
+        "webkb-aligned", "twitch-language", "cora-ml-word", "coauthor-cs-word",
+    }  # fmt: skip
+
+
+def test_the_hashes_of_the_table_are_those_of_the_raw_files(raw_file):
+    for name in ("dd/DD.zip", "nci1/NCI1_TU.zip", "cora_ml/cora_ml.npz"):
+        assert hashlib.sha256(raw_file(name).read_bytes()).hexdigest() == REMOTE_FILES[name].sha256

@@ -1,0 +1,46 @@
+"""What cards and reports say of a task, and of what labels of new graphs are worth."""
+
+import msgspec
+import pytest
+
+from gsx.schema import CorpusInfo
+from gsx.stages.export.card_text import _label_lines, quality_lines
+from gsx.stages.task_text import label_header, task_words
+from gsx.storage.artifacts.store import Store
+from tests.support.artifacts import motif
+
+
+def info(**said):
+    return CorpusInfo(name="x", domain="size", columns=(), num_features=1, environments=(), **said)
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "header"),
+    [
+        ({"outputs": ("a", "b")}, "Every graph is one of 2 classes (a, b), scored by accuracy.",
+         "a / b"),
+        ({"outputs": ("active",), "task": "binary", "metric": "roc_auc"},
+         "Every graph says yes or no to active, scored by ROC-AUC.", "no / yes"),
+        ({"outputs": ("p", "q"), "task": "multitask", "metric": "roc_auc"},
+         "Every graph says yes or no to p, q, scored by ROC-AUC.", None),
+        ({"outputs": ("logp",), "task": "regression", "metric": "rmse"},
+         "Every graph has a value of logp, scored by RMSE.", None),
+        ({"outputs": tuple(f"class {n}" for n in range(9)), "level": "node", "metric": "mcc"},
+         "Every node is one of 9 classes (class 0, class 1, class 2, class 3, class 4, class 5 …),"
+         " scored by MCC.", "labels, class by class"),
+    ],
+)  # fmt: skip
+def test_a_task_is_told_in_words(given, words, header):
+    assert task_words(info(**given)) == words
+    assert label_header(info(**given)) == header
+
+
+def test_moved_features_are_not_said_to_lean_on_an_extractor(tmp_path):
+    plain = motif(Store.at(tmp_path)).manifest
+    moved = {"moved_features": 4, "moved_nodes": 1680, "replicas": 4, "unchanged": 7}
+    made = msgspec.structs.replace(plain, stage="generate", summary={"quality": {"featx": moved}})
+    (line,) = _label_lines([made])
+    assert line.startswith("Where features were moved, labels and structure stayed")
+    assert quality_lines(made) == [
+        "FeatX: 4 features of 1,680 nodes were to move; 7 of these came out as they were."
+    ]

@@ -1,0 +1,386 @@
+"""An artifact is built once, appears whole or not at all, and never changes afterwards."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from filelock import FileLock
+
+from gsx.errors import ArtifactError, StageError, StoreError
+from gsx.storage.artifacts import publish
+from gsx.storage.artifacts.manifest import Parent
+from gsx.storage.artifacts.publish import Outcome, build
+from gsx.storage.artifacts.store import Store
+from gsx.storage.artifacts.verify_files import find_problems
+from tests.support.artifacts import FILES, blob, contents, identity, writes
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.at(tmp_path / "store")
+
+
+def visible(store):
+    return list(store.entries())
+
+
+def forbidden(draft):
+    raise AssertionError("produce was called though the artifact is there")
+
+
+def test_an_artifact_holds_what_was_produced(store):
+    artifact = build(store, identity(), writes()).artifact
+    held = contents(artifact.place.local)
+    assert {path: held[path] for path in FILES} == FILES
+    assert sorted(held) == sorted([*FILES, "manifest.json", "run.json"])
+
+
+def test_the_second_build_finds_the_first(store):
+    first = build(store, identity(), writes())
+    second = build(store, identity(), forbidden)
+    assert (first.reused, second.reused) == (False, True)
+    assert second.artifact == first.artifact
+    assert second.note == ""
+
+
+def test_force_makes_a_new_generation_and_leaves_the_old_one(store):
+    old = build(store, identity(), writes()).artifact
+    before = contents(old.place.local)
+    new = build(store, identity(), writes({"other": b"content"}), force=True).artifact
+    assert contents(old.place.local) == before
+    assert (old.generation, new.generation) == (1, 2)
+    assert new.place.url == f"{old.place.url}.g2"
+    assert build(store, identity(), forbidden).artifact == new
+
+
+def test_a_generation_never_takes_the_number_of_an_earlier_one(store):
+    old = blob(store)
+    blob(store, force=True)
+    for path in sorted(old.place.local.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    old.place.local.rmdir()
+    third = blob(store, force=True)
+    assert third.generation == 3
+    assert third.place.root.endswith(".g3")
+
+
+def test_a_failing_stage_leaves_nothing_visible(store):
+    def fail(draft):
+        draft.write_bytes("data/a.bin", b"first")
+        raise StageError("bad molecule")
+
+    with pytest.raises(StageError, match="bad molecule"):
+        build(store, identity(), fail)
+    assert visible(store) == []
+    assert store.find("blob", identity().key) is None
+
+
+def test_what_is_refused_at_once_leaves_no_draft(store):
+    def refuse(draft):
+        draft.scratch.joinpath("half").write_bytes(b"read so far")
+        raise StageError("no such column")
+
+    with pytest.raises(StageError, match="no such column"):
+        build(store, identity(), refuse)
+    assert list((store.place.local / ".drafts").iterdir()) == []
+
+
+def test_units_finished_before_a_failure_are_not_written_again(store):
+    written = []
+
+    def produce(draft, *, until):
+        for number in range(4):
+            if number == until:
+                raise StageError("stopped")
+
+            def write(path, number=number):
+                written.append(number)
+                path.write_bytes(b"%d" % number)
+
+            draft.write(f"part-{number}", write)
+        return Outcome()
+
+    for until in (2, 3, None):
+        try:
+            artifact = build(
+                store, identity(), lambda draft, until=until: produce(draft, until=until)
+            ).artifact
+        except StageError:
+            continue
+    assert written == [0, 1, 2, 3]
+    assert sorted(artifact.manifest.files) == ["part-0", "part-1", "part-2", "part-3"]
+
+
+def test_nothing_of_the_draft_is_left_after_publishing(store):
+    blob(store)
+    assert list((store.place.local / ".drafts").iterdir()) == []
+
+
+def test_a_file_that_no_unit_owns_is_not_published(store):
+    def produce(draft):
+        draft.write_bytes("kept", b"kept")
+        (draft.content / "stray").write_bytes(b"stray")
+        return Outcome()
+
+    artifact = build(store, identity(), produce).artifact
+    assert sorted(contents(artifact.place.local)) == ["kept", "manifest.json", "run.json"]
+    assert find_problems(artifact.place, artifact.manifest) == []
+
+
+def test_a_unit_left_by_a_failed_run_that_nobody_asks_for_again_is_not_published(store):
+    def fail(draft):
+        draft.write_bytes("leftover", b"of a layout that was given up")
+        raise StageError("stopped")
+
+    with pytest.raises(StageError):
+        build(store, identity(), fail)
+    artifact = build(store, identity(), writes()).artifact
+    assert sorted(artifact.manifest.files) == sorted(FILES)
+    assert find_problems(artifact.place, artifact.manifest) == []
+
+
+def test_two_versions_of_the_code_never_mix_in_one_artifact(store):
+    def fail(draft):
+        draft.write_bytes("data/a.bin", b"by old code")
+        raise StageError("stopped")
+
+    with pytest.raises(StageError):
+        build(store, identity(source="old"), fail)
+    built = build(store, identity(source="new"), writes())
+    assert contents(built.artifact.place.local)["data/a.bin"] == b"first"
+    assert built.note == "an unfinished draft by other code of test was thrown away"
+
+
+def test_the_order_of_writing_does_not_change_the_digest(tmp_path):
+    turned = dict(reversed(FILES.items()))
+    digests = [
+        blob(Store.at(tmp_path / name), files).manifest.digest
+        for name, files in (("one", FILES), ("two", turned))
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_the_manifest_is_a_function_of_the_key(tmp_path):
+    texts = [
+        (blob(Store.at(tmp_path / name)).place.local / "manifest.json").read_bytes()
+        for name in ("one", "two")
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_published_files_are_read_only(store):
+    folder = blob(store).place.local
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
+    assert modes == {0o444}
+
+
+def test_reuse_by_other_code_is_noted(store):
+    build(store, identity(source="old"), writes())
+    note = build(store, identity(source="new"), forbidden).note
+    key = identity().key[:12]
+    assert note == f"blob {key} was made by other code of test version 1; `--force` makes it again."
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"\xff\xff", b"x" * (2 << 20)])
+def test_a_damaged_run_record_does_not_matter(store, text):
+    record = build(store, identity(source="old"), writes()).artifact.place.local / "run.json"
+    record.unlink()
+    record.write_bytes(text)
+    assert build(store, identity(source="new"), forbidden).note == ""
+
+
+def test_the_run_record_says_how_but_not_who_or_where(store):
+    record = json.loads((blob(store, source="abc").place.local / "run.json").read_text())
+    assert sorted(record) == [
+        "device", "peak_memory_mib", "platform", "python", "seconds", "source", "versions",
+    ]  # fmt: skip
+    assert record["source"] == "abc"
+    assert record["versions"]["gsx"] == "0.1.0"
+    assert os.uname().nodename not in json.dumps(record)
+
+
+PARENT = Parent(role="corpus", kind="corpus", key="a" * 64, digest="b" * 64)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": {"size": 2}},
+        {"stage": "other"},
+        {"stage_version": 2},
+        {"raw": {"hiv.csv": "c" * 64}},
+        {"parents": (PARENT,)},
+    ],
+)
+def test_another_identity_is_another_artifact(store, change):
+    first, second = blob(store), blob(store, **change)
+    assert first.key != second.key
+    assert len(visible(store)) == 2
+
+
+def test_a_rebuilt_input_with_the_same_content_gives_the_same_key():
+    other = Parent(role="corpus", kind="corpus", key="d" * 64, digest=PARENT.digest)
+    assert identity(parents=(PARENT,)).key == identity(parents=(other,)).key
+
+
+def test_an_input_with_other_content_gives_another_key():
+    other = Parent(role="corpus", kind="corpus", key=PARENT.key, digest="e" * 64)
+    assert identity(parents=(PARENT,)).key != identity(parents=(other,)).key
+
+
+@pytest.mark.parametrize("change", [{"seeds": {"a": 1}}, {"source": "other"}])
+def test_the_code_and_the_list_of_seeds_are_recorded_but_are_not_part_of_the_key(change):
+    assert identity(**change).key == identity().key
+
+
+def test_a_damaged_artifact_is_not_reused_but_can_be_made_again(store):
+    broken = blob(store)
+    path = broken.place.local / "data/a.bin"
+    path.unlink()
+    path.write_bytes(b"FIRST")
+    with pytest.raises(ArtifactError, match=r"data/a.bin has other bytes .*\n.*`--force`"):
+        build(store, identity(), forbidden)
+    assert build(store, identity(), writes(), force=True).artifact.generation == 2
+
+
+def test_what_could_not_be_read_back_is_not_published(store):
+    with pytest.raises(ArtifactError, match="the manifest of test names the kind 'Not A Kind'"):
+        build(store, identity(kind="Not A Kind"), writes())
+    assert visible(store) == []
+
+
+def test_a_file_in_the_way_is_named_and_left_alone(store):
+    target = store.folder("blob", identity().key).local
+    target.parent.mkdir(parents=True)
+    target.write_text("do not lose")
+    with pytest.raises(StoreError, match="is in the way: it is no artifact"):
+        blob(store)
+    assert target.read_text() == "do not lose"
+
+
+@pytest.mark.parametrize("name", [".drafts", ".locks", "blob"])
+def test_a_file_where_the_store_needs_a_folder_is_named_and_left_alone(store, name):
+    store.place.local.mkdir()
+    (store.place.local / name).write_text("do not lose")
+    with pytest.raises(StoreError) as caught:
+        blob(store)
+    assert str(caught.value).startswith(
+        f"cannot write to {store.place.url}: File exists ({store.place.local / name}). Finished"
+    )
+    assert (store.place.local / name).read_text() == "do not lose"
+
+
+def test_an_artifact_that_vanishes_while_it_is_looked_for_is_named(store, monkeypatch):
+    made = blob(store)
+    monkeypatch.setattr(Store, "find", lambda self, kind, key: None)
+    with pytest.raises(ArtifactError, match=f"artifact {made.key[:12]} vanished from"):
+        build(store, identity(), forbidden)
+
+
+def test_a_folder_in_the_way_is_named_and_left_alone(store):
+    target = store.folder("blob", identity().key).local
+    target.mkdir(parents=True)
+    (target / "thesis.txt").write_text("do not lose")
+    with pytest.raises(StoreError, match=r"is in the way: it is no artifact.*\n.*Move it"):
+        blob(store)
+    assert contents(target) == {"thesis.txt": b"do not lose"}
+    (target / "thesis.txt").unlink()
+    assert blob(store).place.local == target
+
+
+def test_a_crash_right_after_publishing_leaves_nothing_for_long(store, monkeypatch):
+    def crash(path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "remove_tree", crash)
+        with pytest.raises(KeyboardInterrupt):
+            blob(store)
+    drafts = store.place.local / ".drafts"
+    assert len(list(drafts.iterdir())) == 1
+    assert build(store, identity(), forbidden).reused
+    assert list(drafts.iterdir()) == []
+
+
+def test_a_draft_of_a_forced_build_that_was_stopped_is_kept_for_its_next_try(store):
+    def fail(draft):
+        draft.write_bytes("data/a.bin", b"first")
+        raise StageError("stopped")
+
+    blob(store)
+    with pytest.raises(StageError):
+        build(store, identity(), fail, force=True)
+    build(store, identity(), forbidden)
+    (draft,) = (store.place.local / ".drafts").iterdir()
+    assert contents(draft / "content") == {"data/a.bin": b"first"}
+
+
+def test_whoever_waits_is_told_so(store, tmp_path):
+    lock = FileLock(publish.lock_of(publish.draft_folder(store) / identity().key))
+    (store.place.local / ".locks").mkdir(parents=True)
+    lock.acquire()
+    heard = []
+
+    def hear(text):
+        heard.append(text)
+        lock.release()
+
+    build(store, identity(), writes(), on_wait=hear)
+    assert heard == [f"another gsx is building {identity().key[:12]}; waiting for it"]
+
+
+BUILDER = textwrap.dedent(
+    """
+    import os, sys, time
+    from gsx.storage.artifacts.publish import Identity, Outcome, build
+    from gsx.storage.artifacts.store import Store
+
+    root, calls, force = sys.argv[1], sys.argv[2], sys.argv[3] == "force"
+
+    def produce(draft):
+        with open(calls, "a") as log:
+            log.write("call\\n")
+        for number in range(5):
+            time.sleep(0.1)
+            draft.write_bytes(f"part-{number}", b"x")
+        return Outcome()
+
+    identity = Identity(kind="blob", stage="slow", stage_version=1, config={})
+    built = build(Store.at(root), identity, produce, force=force,
+                  on_wait=lambda text: print("waited", end=" "))
+    print(built.reused, built.artifact.manifest.digest, built.artifact.generation)
+    """
+)
+
+
+def race(tmp_path, mode, builders=3):
+    """Run several builders of one key at once; return what they said and how often one built."""
+    calls = tmp_path / "calls"
+    words = [sys.executable, "-c", BUILDER, str(tmp_path / "store"), str(calls), mode]
+    running = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(builders)
+    ]
+    said = [process.communicate(timeout=60) for process in running]
+    assert [err for _, err in said] == [""] * builders
+    return [out.split() for out, _ in said], len(calls.read_text().splitlines())
+
+
+def test_of_several_builders_of_one_key_one_builds_and_the_others_find_it(tmp_path):
+    said, calls = race(tmp_path, "once")
+    assert calls == 1
+    assert sorted(words[-3] for words in said) == ["False", "True", "True"]
+    assert len({words[-2] for words in said}) == 1
+    assert len(list(Store.at(tmp_path / "store").entries())) == 1
+
+
+def test_several_forced_builders_of_one_key_never_share_a_generation(tmp_path):
+    said, calls = race(tmp_path, "force")
+    made = [words[-1] for words in said if words[-3] == "False"]
+    assert len(made) == calls
+    assert len(set(made)) == len(made)
+    assert len(list(Store.at(tmp_path / "store").entries())) == calls

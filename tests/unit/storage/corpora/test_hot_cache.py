@@ -1,0 +1,221 @@
+import errno
+import json
+import shutil
+import threading
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsx.errors import ArtifactError, StoreError
+from gsx.storage.corpora import hot_cache as hotcache
+from gsx.storage.corpora.corpus import open_corpus
+from gsx.storage.corpora.hot_cache import GraphRows, build_hot, cached_digests, hot_folder, open_hot
+from tests.support.strategies import tables, tiny_info, tiny_table
+
+DIGEST = "ab" * 32
+
+
+def build_tiny():
+    return build_hot(DIGEST, tiny_info(), [tiny_table()])
+
+
+def no_tables():
+    """Fail the test if the shards of a corpus are read."""
+    pytest.fail("the cache was built again")
+    yield
+
+
+def everything(table):
+    """Yield every array of a table."""
+    yield from (table.node_ptr, table.edge_ptr)
+    for axis in ("graph", "node", "edge"):
+        for values in table.columns(axis).values():
+            yield from (values,) if isinstance(values, np.ndarray) else (values.ptr, values.values)
+
+
+@settings(max_examples=25)
+@given(tables(), st.integers(0, 6))
+def test_a_cache_holds_the_tables_it_was_built_from(example, cut):
+    table, info = example
+    shutil.rmtree(hot_folder(DIGEST), ignore_errors=True)
+    assert build_hot(DIGEST, info, [table.slice(0, cut), table.slice(cut, 6)]).equals(table)
+
+
+@settings(max_examples=50)
+@given(tables(min_graphs=1), st.data())
+def test_gathering_packed_graphs_is_taking_them(example, data):
+    table, _ = example
+    rows = np.array(data.draw(st.lists(st.integers(0, len(table) - 1), max_size=8)), dtype=np.int64)
+    packed = GraphRows(table)
+    assert packed.unpack(packed.gather(rows)).equals(table.take(rows))
+
+
+@settings(max_examples=20)
+@given(tables(min_graphs=2))
+def test_graphs_of_a_slice_are_packed_without_the_rest(example):
+    table, _ = example
+    part = table.slice(1, len(table))
+    packed = GraphRows(part)
+    assert packed.unpack(packed.gather(np.arange(len(part)))).equals(part)
+
+
+def test_the_cache_of_a_corpus_holds_the_content_of_its_shards(motif_path, motif_table):
+    corpus = open_corpus(motif_path)
+    assert corpus.hot(build=True).equals(motif_table)
+    assert cached_digests() == [corpus.artifact.manifest.digest]
+
+
+def test_both_formats_of_a_corpus_have_one_cache(motif_path, monkeypatch):
+    first = open_corpus(motif_path, format="parquet").hot(build=True)
+    second = open_corpus(motif_path, format="zarr")
+    monkeypatch.setattr(second, "iter_tables", no_tables)
+    assert second.hot(build=True).equals(first)
+
+
+def test_without_a_cache_there_is_nothing_to_open():
+    assert open_hot(DIGEST, tiny_info()) is None
+    assert cached_digests() == []
+
+
+def test_a_cache_lies_in_the_cache_folder_under_its_digest(tmp_path, monkeypatch):
+    monkeypatch.setenv("GSX_CACHE", str(tmp_path))
+    build_tiny()
+    assert hot_folder(DIGEST) == tmp_path / "hot" / DIGEST
+    assert cached_digests() == [DIGEST]
+
+
+def test_a_cache_is_built_once():
+    build_tiny()
+    assert build_hot(DIGEST, tiny_info(), no_tables()).equals(tiny_table())
+    assert open_hot(DIGEST, tiny_info()).equals(tiny_table())
+
+
+def test_values_are_mapped_from_the_disk_and_cannot_be_edited():
+    values = build_tiny().node["node_feat"]
+    assert isinstance(values.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        values[0] = 0
+
+
+def test_two_builders_at_once_build_once():
+    built = []
+
+    def build():
+        def read():
+            built.append(threading.get_ident())
+            yield tiny_table()
+
+        assert build_hot(DIGEST, tiny_info(), read()).equals(tiny_table())
+
+    threads = [threading.Thread(target=build) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 1
+
+
+def edit_index(change):
+    path = hot_folder(DIGEST) / "index.json"
+    index = json.loads(path.read_text())
+    change(index)
+    path.write_text(json.dumps(index))
+
+
+def set_array(name, **fields):
+    return lambda index: index["arrays"][name].update(fields)
+
+
+def cut(name):
+    path = hot_folder(DIGEST) / name
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+def flip(name):
+    path = hot_folder(DIGEST) / name
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda: cut("node_feat"),
+        lambda: cut("index.json"),
+        lambda: (hot_folder(DIGEST) / "y").unlink(),
+        lambda: (hot_folder(DIGEST) / "smiles.ptr").unlink(),
+        lambda: (hot_folder(DIGEST) / "index.json").write_text('{"version": 1}'),
+        lambda: edit_index(lambda index: index.update(version=2)),
+        lambda: edit_index(lambda index: index["arrays"].pop("label")),
+        lambda: edit_index(lambda index: index["arrays"].update(more=index["arrays"]["y"])),
+        lambda: edit_index(set_array("label", dtype="<i9")),
+        lambda: edit_index(set_array("label", dtype="<f4")),
+        lambda: edit_index(set_array("y", shape=[2, 3])),
+        lambda: edit_index(set_array("label", shape=[])),
+        lambda: flip("node"),
+        lambda: flip("edge"),
+        lambda: flip("smiles.ptr"),
+    ],
+    ids=[
+        "cut values", "cut index", "lost values", "lost lengths", "empty index", "other version",
+        "lost array", "extra array", "no type", "other type", "other shape", "no shape",
+        "nodes do not add up", "edges do not add up", "lists do not add up",
+    ],
+)  # fmt: skip
+def test_a_damaged_cache_is_removed_and_built_again(damage):
+    build_tiny()
+    damage()
+    assert open_hot(DIGEST, tiny_info()) is None
+    assert not hot_folder(DIGEST).exists()
+    assert build_tiny().equals(tiny_table())
+
+
+def test_a_corpus_with_a_damaged_cache_is_read_from_its_shards(motif_path, motif_table):
+    digest = open_corpus(motif_path).artifact.manifest.digest
+    open_corpus(motif_path).hot(build=True)
+    (hot_folder(digest) / "node_truth").write_bytes(b"")
+    assert open_corpus(motif_path).table().equals(motif_table)
+    assert open_corpus(motif_path).hot(build=True).equals(motif_table)
+
+
+def test_a_cache_of_other_columns_is_not_used():
+    build_tiny()
+    fewer = msgspec.structs.replace(tiny_info(), columns=tiny_info().columns[:-1])
+    assert open_hot(DIGEST, fewer) is None
+
+
+def test_a_build_that_fails_leaves_nothing_behind():
+    def read():
+        yield tiny_table()
+        raise ArtifactError("shard 2 is damaged")
+
+    with pytest.raises(ArtifactError, match="shard 2 is damaged"):
+        build_hot(DIGEST, tiny_info(), read())
+    assert [path.name for path in hot_folder(DIGEST).parent.iterdir() if path.is_dir()] == []
+    assert build_tiny().equals(tiny_table())
+
+
+def test_a_full_disk_is_explained(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(hotcache._Writer, "add", full)
+    with pytest.raises(StoreError) as error:
+        build_tiny()
+    assert str(error.value) == (
+        f"no space left on {hot_folder(DIGEST)}. The corpus itself is untouched.\n"
+        "Free some space (`gsx gc` lists what can go) and run the same command again."
+    )
+
+
+def test_a_cache_that_cannot_be_read_back_is_named(monkeypatch):
+    monkeypatch.setattr(hotcache, "open_hot", lambda digest, info: None)
+    with pytest.raises(ArtifactError) as error:
+        build_tiny()
+    assert str(error.value) == (
+        f"the cache at {hot_folder(DIGEST)} could not be read back; remove it and retry"
+    )

@@ -1,0 +1,297 @@
+"""Garbage is listed, and removed only when nobody needs or uses it."""
+
+import itertools
+import json
+import shutil
+
+import pytest
+from filelock import FileLock
+
+import gsx as package
+from gsx.errors import ArtifactError, StageError, StoreError, UsageError
+from gsx.storage import gc
+from gsx.storage.artifacts.publish import build, draft_folder, lock_of
+from gsx.storage.artifacts.store import Store
+from gsx.storage.corpora.hot_cache import hot_folder
+from gsx.storage.gc import (
+    find_garbage,
+    list_artifacts,
+    remove_artifacts,
+    remove_garbage,
+)
+from tests.support.artifacts import blob, contents, gsx, identity, motif, parent_of
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.at(tmp_path / "store")
+
+
+def abandon(store, **changes):
+    """Leave a draft behind, as a build that was stopped does; return its folder."""
+
+    def fail(draft):
+        draft.write_bytes("part", b"12345")
+        raise StageError("stopped")
+
+    with pytest.raises(StageError):
+        build(store, identity(**changes), fail)
+    return draft_folder(store) / identity(**changes).key
+
+
+def listed(store):
+    return [(item.what, item.path) for item in find_garbage(store)]
+
+
+def remove_all(store):
+    return [remove_garbage(store, item) for item in list(find_garbage(store))]
+
+
+def test_a_store_in_order_has_no_garbage(store):
+    blob(store)
+    assert listed(store) == []
+
+
+def test_a_store_that_is_not_there_has_no_garbage(store):
+    assert listed(store) == []
+    assert not store.place.local.exists()
+
+
+def test_an_abandoned_draft_is_listed_with_its_size(store):
+    draft = abandon(store)
+    (item,) = find_garbage(store)
+    assert (item.what, item.path) == ("abandoned draft", str(draft))
+    assert item.bytes == sum(map(len, contents(draft).values()))
+
+
+def test_an_abandoned_draft_is_removed(store):
+    draft = abandon(store)
+    kept = blob(store, config={"size": 2})
+    assert remove_all(store) == [True]
+    assert not draft.exists()
+    assert store.find("blob", kept.key) == kept
+
+
+def test_a_draft_somebody_works_on_is_not_listed(store):
+    draft = abandon(store)
+    with FileLock(lock_of(draft)):
+        assert listed(store) == []
+    assert len(listed(store)) == 1
+
+
+def test_a_draft_that_somebody_took_up_after_listing_is_not_removed(store):
+    draft = abandon(store)
+    (item,) = find_garbage(store)
+    before = contents(draft)
+    with FileLock(lock_of(draft)):
+        assert remove_garbage(store, item) is False
+    assert contents(draft) == before
+
+
+def test_listing_writes_nothing(store):
+    draft = abandon(store)
+    lock_of(draft).unlink()
+    before = sorted(store.place.local.rglob("*"))
+    listed(store)
+    assert sorted(store.place.local.rglob("*")) == before
+
+
+@pytest.mark.parametrize("folder", [".drafts", ".trash"])
+def test_a_stray_file_or_link_among_drafts_is_removed_but_not_followed(store, tmp_path, folder):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("do not lose")
+    blob(store)
+    place = store.place.local / folder
+    place.mkdir(exist_ok=True)
+    (place / "link").symlink_to(precious)
+    (place / "file").write_bytes(b"123")
+    assert remove_all(store) == [True, True]
+    assert list(place.iterdir()) == []
+    assert (precious / "thesis.txt").exists()
+
+
+def test_a_half_removed_artifact_is_removed(store):
+    made = blob(store)
+    (store.place.local / ".trash").mkdir()
+    made.place.local.rename(store.place.local / ".trash" / "0123")
+    assert [what for what, _ in listed(store)] == ["half-removed artifact"]
+    remove_all(store)
+    assert list((store.place.local / ".trash").iterdir()) == []
+
+
+def test_superseded_generations_are_listed_but_not_the_newest(store):
+    old = [blob(store, {"x": b"1"}), blob(store, {"x": b"2"}, force=True)]
+    new = blob(store, {"x": b"3"}, force=True)
+    assert listed(store) == [("superseded generation", a.place.root) for a in old]
+    remove_all(store)
+    assert list(store.artifacts()) == [new]
+
+
+def test_a_superseded_generation_something_was_made_from_is_kept(store):
+    old = blob(store, {"x": b"1"})
+    blob(store, kind="child", stage="child", parents=(parent_of(old),))
+    blob(store, {"x": b"2"}, force=True)
+    assert listed(store) == []
+
+
+def test_a_superseded_generation_whose_content_the_newest_has_as_well_may_go(store):
+    old = blob(store)
+    blob(store, kind="child", stage="child", parents=(parent_of(old),))
+    blob(store, force=True)
+    assert listed(store) == [("superseded generation", old.place.root)]
+
+
+def cached(store):
+    """Publish a corpus and make its hot cache; return both."""
+    artifact = motif(store)
+    package.open(artifact.place.url).hot(build=True)
+    return artifact, hot_folder(artifact.manifest.digest)
+
+
+def test_the_cache_of_a_corpus_that_is_here_is_kept(store):
+    cached(store)
+    assert listed(store) == []
+
+
+def test_the_cache_of_a_corpus_that_is_gone_is_removed(store):
+    artifact, folder = cached(store)
+    remove_artifacts(store, [artifact])
+    assert listed(store) == [("cache of a corpus not here", str(folder))]
+    remove_all(store)
+    assert not folder.exists()
+
+
+def test_a_cache_that_is_being_made_is_not_listed(store):
+    folder = hot_folder("0" * 64)
+    draft = folder.with_name(f".{folder.name}.4711")
+    draft.mkdir(parents=True)
+    with FileLock(folder.with_suffix(".lock")):
+        assert listed(store) == []
+    assert listed(store) == [("cache of a corpus not here", str(draft))]
+
+
+def test_a_damaged_manifest_stops_the_search_because_lineage_is_unknown(store):
+    made = blob(store)
+    manifest = made.place.local / "manifest.json"
+    manifest.unlink()
+    manifest.write_text("{")
+    said = gsx("gc", "--store", store.place.url)
+    assert said.code == 3
+    assert f"{manifest} is not a gsx manifest" in said.err
+
+
+def family(store):
+    """Publish a parent, its child and its grandchild."""
+    parent = blob(store)
+    child = blob(store, kind="child", stage="child", parents=(parent_of(parent),))
+    grandchild = blob(store, kind="child", stage="other", parents=(parent_of(child),))
+    return parent, child, grandchild
+
+
+def test_an_artifact_others_were_made_from_is_not_removed_alone(store):
+    parent, child, grandchild = family(store)
+    with pytest.raises(UsageError) as caught:
+        list_artifacts(store, [parent.key], with_descendants=False)
+    texts = [
+        f"blob {parent.key[:12]} is what child {other.key[:12]} was made from. "
+        "Add `--with-descendants` to remove both."
+        for other in (child, grandchild)
+    ]
+    assert str(caught.value) in texts
+
+
+def test_an_artifact_is_removed_with_all_its_descendants(store):
+    parent, child, grandchild = family(store)
+    other = blob(store, config={"size": 2})
+    chosen = list_artifacts(store, [parent.key], with_descendants=True)
+    assert {artifact.key for _, artifact in chosen} == {parent.key, child.key, grandchild.key}
+    remove_artifacts(store, [artifact for _, artifact in chosen])
+    assert list(store.artifacts()) == [other]
+
+
+def test_naming_the_whole_family_needs_no_flag(store):
+    family_ = family(store)
+    chosen = list_artifacts(store, [one.key for one in family_], with_descendants=False)
+    assert len(chosen) == 3
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_removal_that_is_interrupted_leaves_no_child_without_its_parent(
+    store, monkeypatch, order
+):
+    names = [family(store)[number].key for number in order]
+    original, removed = gc._remove_artifact, []
+
+    def stop_after_one(place, path):
+        if removed:
+            raise KeyboardInterrupt
+        removed.append(path)
+        original(place, path)
+
+    monkeypatch.setattr(gc, "_remove_artifact", stop_after_one)
+    chosen = list_artifacts(store, names, with_descendants=True)
+    with pytest.raises(KeyboardInterrupt):
+        remove_artifacts(store, [artifact for _, artifact in chosen])
+    left = {artifact.key for artifact in store.artifacts()}
+    assert len(left) == 2
+    assert all(p.key in left for a in store.artifacts() for p in a.manifest.parents)
+
+
+def test_a_damaged_artifact_can_be_removed(store):
+    made = blob(store)
+    (made.place.local / "data/a.bin").unlink()
+    said = gsx("gc", made.key[:12], "--delete", "--store", store.place.url)
+    assert said.code == 0
+    assert list(store.entries()) == []
+
+
+def test_an_artifact_outside_the_store_is_not_removed(store, tmp_path):
+    given = shutil.copytree(blob(store).place.local, tmp_path / "given")
+    said = gsx("gc", given, "--delete", "--store", store.place.url)
+    assert said.code == 3
+    assert f"{given} does not lie in the store {store.place.url}; not removed." in said.err
+    assert (given / "manifest.json").exists()
+
+
+def test_an_artifact_of_another_remote_store_is_not_removed():
+    theirs, ours = Store.at("memory://theirs"), Store.at("memory://ours")
+    made = blob(theirs)
+    with pytest.raises(StoreError, match=r"does not lie in the store memory://ours; not removed"):
+        remove_artifacts(ours, [made])
+    assert theirs.find("blob", made.key) == made
+    made.place.fs.rm("/theirs", recursive=True)
+
+
+def test_an_unknown_artifact_is_named(store):
+    with pytest.raises(ArtifactError, match="no artifact `abcd`"):
+        list_artifacts(store, ["abcd"], with_descendants=False)
+
+
+def test_gc_says_what_it_would_remove_and_how_much(store):
+    draft = abandon(store)
+    size = sum(map(len, contents(draft).values()))
+    shown = gsx("gc", "--store", store.place.url)
+    assert shown.out.splitlines()[-1] == (
+        f"1 items, {size} B can be removed; add --delete to do it"
+    )
+    assert draft.exists()
+    removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.place.url).out)
+    assert (removed["removed"], removed["bytes"], len(removed["items"])) == (True, size, 1)
+    assert not draft.exists()
+
+
+def test_gc_reports_only_what_it_really_removed(store):
+    draft = abandon(store)
+    other = abandon(store, config={"size": 2})
+    with FileLock(lock_of(draft)):
+        removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.place.url).out)
+    assert [item["path"] for item in removed["items"]] == [str(other)]
+
+
+def test_a_draft_for_a_remote_store_is_garbage_of_that_store():
+    store = Store.at("memory://drafts")
+    draft = abandon(store)
+    assert listed(store) == [("abandoned draft", str(draft))]
+    assert remove_all(store) == [True]
+    assert not draft.exists()
