@@ -7,14 +7,14 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo corpora test check stress static bench extract-results bridge-results downstream-results benchmark-results featx-results tuned-results field lock docs golden clean
+.PHONY: help setup demo corpora test check stress static bench experiments lock docs golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Create .venv with every pinned dependency; quick the second time
 
-$(VENV)/.ready: pyproject.toml constraints.txt gsx/_loops.h gsx/_ragged.c $(wildcard stages/*/_*.c stages/*/*/_*.c)
+$(VENV)/.ready: pyproject.toml constraints.txt gsx/_native.h gsx/_ragged.c $(wildcard stages/*/_*.c stages/*/*/_*.c)
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) pip setuptools wheel
@@ -66,45 +66,15 @@ static:
 	@tail -n 1 .lint-imports.log
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs gsx cli pipeline stages storage
 
-bench: setup ## Measure gsx beside its peers; writes bench/results/*.json (about ten minutes)
+bench: setup ## Regenerate bench/results/*.json (an hour or more); NAME="loader writer" for some of them
 	@$(PIP) -e '.[bench]'
-	$(BIN)/python bench/startup.py
-	$(BIN)/python bench/motif.py
-	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/molecules.py
-	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/workers.py
-	test -z "$$GSX_RAW_DATA" || $(BIN)/python bench/zinc.py
-	$(BIN)/python bench/writer.py
-	$(BIN)/python bench/share.py
-	$(BIN)/python bench/loader.py
-	$(BIN)/python bench/memory.py
-	$(BIN)/python bench/splice.py
-	$(BIN)/python bench/featx.py
-	$(BIN)/python bench/augment.py
-	$(BIN)/python bench/train.py
-	$(BIN)/python bench/learners.py
-	$(BIN)/python bench/precision.py
+	$(BIN)/python bench/run.py $(NAME)
 
-extract-results: setup ## Measure the extractors; writes results/extract/*.json (an hour)
-	$(BIN)/python results/extract.py
+SUITE ?=
+PART  ?= 0/1
 
-bridge-results: setup ## Measure bridge models; writes results/bridge/*.json (ten minutes)
-	$(BIN)/python results/bridge.py
-
-downstream-results: setup ## Train with and without spliced corpora; writes results/motif-*/*.json (hours)
-	$(BIN)/python results/downstream.py
-
-benchmark-results: setup ## The same on NCI1, DD, HIV and texts; writes results/<dataset>/*.json (hours)
-	$(BIN)/python results/benchmarks.py
-
-featx-results: setup ## Train with and without moved features; writes results/*-color/*.json and others (hours)
-	$(BIN)/python results/featx.py
-
-tuned-results: setup ## Tune the extension on nci1-size by OOD validation (half an hour; goes on where it stopped)
-	$(BIN)/gsx tune nci1-size --space results/tuned/nci1-size.toml --epochs 12 --seeds 3 --trials 7 --json > results/tuned/nci1-size.json
-
-field: setup ## Every method the paper compares with, on six datasets; writes results/field (hours)
-	$(BIN)/python results/field.py
-	$(BIN)/python -m gsx table results/field
+experiments: setup ## Run the experiments of SUITE that have no result yet; PART=0/2 runs every second one
+	$(BIN)/python -m experiments.run $(or $(SUITE),--help) --part $(PART) $(ARGS)
 
 lock: ## Write constraints.txt anew from the newest versions that work together
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip
@@ -115,7 +85,7 @@ lock: ## Write constraints.txt anew from the newest versions that work together
 
 docs: setup ## Write docs/cli.md from the commands, and the tables of docs/results.md
 	$(BIN)/python -c "from gsx.cli.reference import reference; print(reference(), end='')" > docs/cli.md
-	$(BIN)/python results/page.py
+	$(BIN)/python -m experiments.update_docs
 
 golden: setup ## Rewrite the golden artifacts of the tests; review the diff
 	$(BIN)/python tests/support/make_golden.py

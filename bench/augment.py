@@ -1,177 +1,141 @@
-"""Measure augmenters beside per-graph PyG loops: ``python bench/augment.py``.
+"""Measure augmentation, compared with per-graph PyG loops: ``python bench/augment.py``.
 
-Graphs of motif-size are made twice over. In memory: a loop calls PyG's ``dropout_node``,
-``dropout_edge`` or ``mask_feature`` on one ``Data`` after another, and for G-Mixup samples graph
-after graph from the same graphons. As a corpus: the loop also writes what it made to Parquet, and
-gsx does all that `gsx augment` does: read, hash, refuse held-out graphs, check, write, flush,
-publish. Times are processor times of one thread, in turn: other programs do not count.
+Graphs of motif-size are augmented in two ways. In memory: a loop calls PyG's ``dropout_node``,
+``dropout_edge`` or ``mask_feature`` for one ``Data`` after another; for G-Mixup it samples graph
+after graph from the same graphons. As a corpus: the loop also writes Parquet, and gsx does
+everything that `gsx augment` does: read, hash, reject held-out graphs, validate, write, flush and
+publish. Times are CPU times of one thread, so other programs do not count.
 """
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
 import tempfile
 import time
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
+from lib import harness
+from lib.augment_reference import augment_graphs, write_parquet
+from lib.stages import run_recipe, run_step, stage_step
 from torch_geometric.data import Data
-from torch_geometric.utils import dense_to_sparse, dropout_edge, dropout_node, mask_feature
 
-from gsx.pipeline.plan import Step, make_plan
-from gsx.pipeline.recipe import parse_config, parse_recipe
-from gsx.pipeline.runner import run_plan
-from gsx.pipeline.stages import stage_named
 from gsx.seeds import rng
-from gsx.stages.augmenters.block import BLOCK_GRAPHS
-from gsx.stages.augmenters.changer import KEPT, Changer
-from gsx.stages.augmenters.g_mixup import Mixer
-from gsx.storage.corpus import Corpus
-from gsx.storage.store import Artifact, Store
+from gsx.stages.augment.config import Method
+from gsx.stages.augment.g_mixup import GMixup
+from gsx.stages.augment.perturbation import INHERITED_COLUMNS, Perturbation, PerturbationMethod
+from gsx.stages.augment.rejection_sampling import BLOCK_GRAPHS
+from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.corpus import Corpus
+from gsx.table import GraphTable
 
-COMMAND = "python bench/augment.py"
-RESULT = Path(__file__).parent / "results" / "augment.json"
-GRAPHS, REFERENCE, REPEATS, RATE, BAR = 100_000, 1_500, 3, 0.1, 20
-METHODS = ("drop-node", "drop-edge", "mask-feature", "g-mixup")
-PACKAGES = ("numpy", "pyarrow", "torch", "torch-geometric")
+NAME = "augment"
+GRAPHS, REFERENCE, ROUNDS, RATE, BAR = 100_000, 1_500, 3, 0.1, 20
+METHODS: tuple[Method, ...] = ("drop-node", "drop-edge", "mask-feature", "g-mixup")
+RECIPE = '[prepare]\ndataset = "motif-size"\nnum_graphs = 10000\n'
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    options = harness.argument_parser(__doc__).parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
-        text = '[prepare]\ndataset = "motif-size"\nnum_graphs = 10000\n'
-        plan = make_plan(parse_recipe(text, "bench"))
-        source = next(built.artifact for _, built in run_plan(plan, Store.at(store)))
+        source = run_recipe(store, RECIPE)["prepare"]
         graphs = list(Corpus(source).to_pyg(split="train"))
-        mixer = augmenter_of(Corpus(source), "g-mixup")
-        # Both sides once before anything counts: the first call of a library is slow.
+        mixer = mixer_of(Corpus(source))
+        # Run both sides once before the measurement: the first call of a library is slow.
         for method in METHODS:
-            write(loop(method, graphs, mixer, 99)[:50], store.parent)
-        published(store, source, "drop-edge", 100, 99)
-        found = {method: beside(store, source, method, graphs, mixer) for method in METHODS}
+            loop = reference_loop(method, graphs, mixer, seed=99)
+            write_parquet(loop()[:50], store.parent / "loop.parquet")
+        corpus_rate(store, source, "drop-edge", 100, 99)
+        methods = {method: measure(store, source, method, graphs, mixer) for method in METHODS}
     result = {
-        "command": COMMAND,
+        "command": harness.command_line(NAME),
         "graphs": GRAPHS,
         "reference_graphs": REFERENCE,
         "mean_nodes": round(float(np.mean([data.num_nodes for data in graphs])), 1),
-        "methods": found,
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+        "methods": methods,
+        "versions": harness.versions("numpy", "pyarrow", "torch", "torch-geometric"),
     }
-    print(json.dumps(result, indent=2))
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
-    slow = [name for name, each in found.items() if each["in_memory"]["ratio"] < BAR]
-    if slow:
-        raise SystemExit(f"less than {BAR} times a loop in memory: {', '.join(slow)}")
+    harness.write_result(NAME, result, dry_run=options.dry_run)
+    print(harness.as_json(result))
+    ratios: dict[str, float] = {
+        method: figures["in_memory"]["ratio"] for method, figures in methods.items()
+    }
+    harness.require(harness.at_least(ratios, dict.fromkeys(METHODS, BAR)))
 
 
-def beside(store: Path, source: Artifact, method: str, graphs: list[Data], mixer: Mixer) -> dict:
-    """Return graphs per second of both sides, in memory and as a corpus."""
-    augmenter = mixer if method == "g-mixup" else augmenter_of(Corpus(source), method)
-    rates: dict[str, list[float]] = {name: [] for name in ("drawn", "made", "corpus", "written")}
-    for repeat in range(REPEATS):
-        rates["drawn"].append(drawn(augmenter, len(graphs), repeat))
-        rates["corpus"].append(published(store, source, method, GRAPHS, repeat))
-        start = time.process_time()
-        made = loop(method, graphs, mixer, repeat)
-        rates["made"].append(REFERENCE / (time.process_time() - start))
-        write(made, store.parent)
-        rates["written"].append(REFERENCE / (time.process_time() - start))
-    rate = {name: statistics.median(values) for name, values in rates.items()}
+def reference_loop(
+    method: str, graphs: list[Data], mixer: GMixup, seed: int
+) -> partial[list[Data]]:
+    """Return the PyG loop of a method."""
+    return partial(augment_graphs, method, graphs, mixer, count=REFERENCE, rate=RATE, seed=seed)
+
+
+def measure(
+    store: Path, source: Artifact, method: Method, graphs: list[Data], mixer: GMixup
+) -> harness.Result:
+    """Return graphs per second of gsx and of the loop, in memory and as a corpus."""
+    augmenter = mixer if method == "g-mixup" else perturbation_of(Corpus(source), method)
+    runs: dict[str, list[float]] = {"memory": [], "corpus": [], "loop": [], "loop_corpus": []}
+    for seed in range(ROUNDS):
+        runs["memory"].append(memory_rate(augmenter, len(graphs), seed))
+        runs["corpus"].append(corpus_rate(store, source, method, GRAPHS, seed))
+        loop = reference_loop(method, graphs, mixer, seed)
+        started = time.process_time()
+        augmented = loop()
+        runs["loop"].append(REFERENCE / (time.process_time() - started))
+        write_parquet(augmented, store.parent / "loop.parquet")
+        runs["loop_corpus"].append(REFERENCE / (time.process_time() - started))
+    rate = {name: statistics.median(values) for name, values in runs.items()}
     return {
-        "in_memory": compare(rate["drawn"], rate["made"]),
-        "as_a_corpus": compare(rate["corpus"], rate["written"]),
+        "in_memory": compare(rate["memory"], rate["loop"]),
+        "as_a_corpus": compare(rate["corpus"], rate["loop_corpus"]),
     }
 
 
-def compare(ours: float, theirs: float) -> dict:
-    rates = {"gsx": round(ours), "loop": round(theirs)}
-    return {"graphs_per_s": rates, "ratio": round(ours / theirs, 1)}
+def compare(gsx: float, loop: float) -> harness.Result:
+    rates = {"gsx": round(gsx), "loop": round(loop)}
+    return {"graphs_per_s": rates, "ratio": round(gsx / loop, 1)}
 
 
-def augmenter_of(corpus: Corpus, method: str) -> Changer | Mixer:
+def training_graphs(corpus: Corpus) -> GraphTable:
+    """Return the training graphs with the columns that augmenters read."""
     names = [column.name for column in corpus.info.columns if column.axis != "graph"]
-    train = corpus.table(split="train", columns=[*names, "graph_id", *KEPT])
-    if method == "g-mixup":
-        return Mixer.of(corpus.info, train, (0.1, 0.2), 10, 0)
-    return Changer.of(method, RATE, "columns", corpus.info, train)
+    return corpus.table(split="train", columns=[*names, "graph_id", *INHERITED_COLUMNS])
 
 
-def drawn(augmenter: Changer | Mixer, graphs: int, seed: int) -> float:
-    """Return how many graphs per second are made in memory, with where they came from."""
-    number = len(augmenter.pairs) if isinstance(augmenter, Mixer) else graphs
+def mixer_of(corpus: Corpus) -> GMixup:
+    """Return the augmenter of G-Mixup."""
+    return GMixup.estimate(corpus.info, training_graphs(corpus), (0.1, 0.2), 10, 0)
+
+
+def perturbation_of(corpus: Corpus, method: PerturbationMethod) -> Perturbation:
+    """Return the augmenter of a method that perturbs single graphs."""
+    return Perturbation.of(method, RATE, "columns", corpus.info, training_graphs(corpus))
+
+
+def memory_rate(augmenter: Perturbation | GMixup, graphs: int, seed: int) -> float:
+    """Return graphs per second in memory, with the record of their origins."""
+    number = len(augmenter.pairs) if isinstance(augmenter, GMixup) else graphs
     items = np.arange(GRAPHS) % number
-    start = time.process_time()
-    for at in range(0, GRAPHS, BLOCK_GRAPHS):
-        augmenter.draw(items[at : at + BLOCK_GRAPHS], rng(seed, "bench", at))
-    return GRAPHS / (time.process_time() - start)
+    started = time.process_time()
+    for start in range(0, GRAPHS, BLOCK_GRAPHS):
+        augmenter.draw(items[start : start + BLOCK_GRAPHS], rng(seed, "bench", start))
+    return GRAPHS / (time.process_time() - started)
 
 
-def published(store: Path, source: Artifact, method: str, count: int, seed: int) -> float:
+def corpus_rate(store: Path, source: Artifact, method: str, count: int, seed: int) -> float:
     """Return graphs per second, from reading the source to the published corpus."""
-    stage = stage_named("augment")
     options = {"method": method, "count": count, "augmented_only": True, "seed": seed}
     if method != "g-mixup":
         options["rate"] = RATE
-    config = parse_config("augment", options, "bench")
-    step = Step(stage, config, stage.inputs_of(config))
-    start = time.process_time()
-    list(run_plan((step,), Store.at(store), given={"prepare": source}))
-    return count / (time.process_time() - start)
-
-
-def loop(method: str, graphs: list[Data], mixer: Mixer, seed: int) -> list[Data]:
-    """Make graph after graph as one would with PyG."""
-    torch.manual_seed(seed)
-    stream = np.random.default_rng(seed)
-    if method == "g-mixup":
-        return [mixed(mixer, number % len(mixer.pairs), stream) for number in range(REFERENCE)]
-    return [changed(method, graphs[number % len(graphs)]) for number in range(REFERENCE)]
-
-
-def write(made: list[Data], folder: Path) -> None:
-    table = pa.table(
-        {
-            "x": [data.x.flatten().tolist() for data in made],
-            "src": [data.edge_index[0].tolist() for data in made],
-            "dst": [data.edge_index[1].tolist() for data in made],
-            "y": [data.y.flatten().tolist() for data in made],
-        }
-    )
-    pq.write_table(table, folder / "loop.parquet", compression="zstd", compression_level=1)
-
-
-def changed(method: str, data: Data) -> Data:
-    if method == "drop-node":
-        edges, _, keep = dropout_node(
-            data.edge_index, p=RATE, num_nodes=data.num_nodes, relabel_nodes=True
-        )
-        return Data(x=data.x[keep], edge_index=edges, y=data.y)
-    if method == "drop-edge":
-        edges, _ = dropout_edge(data.edge_index, p=RATE, force_undirected=True)
-        return Data(x=data.x, edge_index=edges, y=data.y)
-    x, _ = mask_feature(data.x, p=RATE, mode="col")
-    return Data(x=x, edge_index=data.edge_index, y=data.y)
-
-
-def mixed(mixer: Mixer, pair: int, stream: np.random.Generator) -> Data:
-    graphon, weight = mixer.graphons[pair], float(mixer.weight[pair])
-    first, second = mixer.pairs[pair]
-    matrix = np.triu(stream.random(graphon.shape) < graphon, 1)
-    matrix = matrix | matrix.T
-    kept = np.flatnonzero(matrix.any(axis=1))
-    edges, _ = dense_to_sparse(torch.from_numpy(matrix[np.ix_(kept, kept)].astype(np.float32)))
-    means = mixer.classes.means
-    features = weight * means[first][kept] + (1 - weight) * means[second][kept]
-    y = torch.zeros(1, len(mixer.info.outputs))
-    y[0, first], y[0, second] = weight, 1 - weight
-    return Data(x=torch.from_numpy(features).float(), edge_index=edges, y=y)
+    step = stage_step("augment", options)
+    started = time.process_time()
+    run_step(store, step, {"prepare": source})
+    return count / (time.process_time() - started)
 
 
 if __name__ == "__main__":

@@ -1,70 +1,69 @@
-"""Measure FeatX beside a per-graph PyG loop and beside copying.
+"""Measure FeatX, compared with a per-graph PyG loop and with copying: ``python bench/featx.py``.
 
-``python bench/featx.py speed in_memory replicas memory`` measures what is named, all of it by
-default, and writes bench/results/featx.json; parts that are not named stay as they were.
+``python bench/featx.py SECTION ...`` measures some sections and keeps the results of the others.
 
-gsx and the loop both make graphs of fsmotif-size-color, all of whose features are moved, and write
-Parquet; gsx also hashes, checks, flushes and publishes. Times of both are processor times: other
-programs do not count. What moving costs is said three times. In memory it is compared with NumPy
-that copies the finished arrays one by one, and with NumPy that gathers the same graphs from the
-source; what drawing and arithmetic alone take is said beside, for they are no copies. This is done
-where every graph is moved once, as by default, and where fewer are moved in turns. What a copy
-takes depends on its memory: the arrays of blocks are small and get small pages, so they are copied
-as whole columns too, and all of it is measured again where the allocator gives none back. As a
-user sees it, the whole generation is compared with one that has the finished arrays at hand and
-only checks, writes, hashes and publishes them; both ratios are said of every repeat too. Peaks of
-memory are those of fresh processes that make 10 k and 1 M graphs. Replicas of Twitch and
-Coauthor-CS need their raw files (``GSX_RAW_DATA``).
+speed: gsx and the loop generate graphs of fsmotif-size-color, all of whose features move, and write
+Parquet; gsx also hashes, validates, flushes and publishes. The whole generation is also compared
+with a run that has the finished arrays and only validates, writes, hashes and publishes them.
+Times are CPU times, so other programs do not count.
+
+in_memory: extrapolation in memory is compared with NumPy copies of the finished arrays, one by one,
+and with gathering the same graphs from the source. The seconds of drawing and of arithmetic are
+reported separately, because they are not copies. Two sources are used: one whose training graphs
+are extrapolated once each, the default, and a smaller one whose graphs are extrapolated several
+times in turn. The time of a copy depends on its memory: arrays of blocks are small and get small
+pages. Hence whole columns are copied, too, and everything is measured again with an allocator that
+returns no memory to the system.
+
+replicas: four replicas of Twitch and of Coauthor CS (raw files in GSX_RAW_DATA).
+
+memory: peak memory of new processes that generate 10,000 and 1,000,000 graphs.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
-import os
-import platform
-import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
-from memory import peak_mib, peaks_afresh
+from lib import harness
+from lib.feature_extrapolation import (
+    GRAPHS,
+    ROUNDS,
+    SOURCE_GRAPHS,
+    blocks,
+    generate,
+    plan_in_memory,
+    prepare,
+    prepare_source,
+)
+from lib.featx_reference import extrapolate_and_write
+from lib.memory import peak_mib, peaks_in_new_processes
+from lib.stages import Artifacts
 from torch_geometric.data import Data
 
-from gsx.pipeline.plan import Step, make_plan
-from gsx.pipeline.recipe import parse_config, parse_recipe
-from gsx.pipeline.runner import run_plan
-from gsx.pipeline.stages import stage_named
 from gsx.ragged import Ragged
 from gsx.seeds import rng
-from gsx.stages.extrapolating.build import (
-    BLOCK_GRAPHS,
-    Extrapolation,
-    plan_extrapolation,
-)
-from gsx.stages.extrapolating.graphs import MovedBlock
-from gsx.stages.extrapolating.plan import with_environment
-from gsx.storage.corpus import Corpus
-from gsx.storage.corpus_writer import write_corpus
-from gsx.storage.publish import Identity, build
-from gsx.storage.store import Store
+from gsx.stages.generate.featx.build import Extrapolation
+from gsx.stages.generate.featx.extrapolate_graphs import ExtrapolatedBlock
+from gsx.stages.generate.featx.feature_extrapolation import extrapolate_runs
+from gsx.storage.artifacts.publish import Identity, build_artifact
+from gsx.storage.artifacts.store import Store
+from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.corpus_writer import write_corpus
 from gsx.table import GraphTable
 
-RESULT = Path(__file__).parent / "results" / "featx.json"
-GRAPHS, REFERENCE, REPEATS, TURNS = 50_000, 2_000, 15, 41
-SOURCES = {"once": 83_333, "in_turns": 10_000}
-"""Graphs of corpora whose training graphs, three of five, are moved once and in turns."""
-KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
-PARTS = ("speed", "in_memory", "replicas", "memory")
+NAME = "featx"
+REFERENCE, GENERATIONS, REPLICAS = 2_000, 15, 4
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
+"""Environment of glibc in which freed memory is not returned to the system."""
+SECTIONS = ("speed", "in_memory", "replicas", "memory")
+NODE_DATASETS = ("twitch-language", "coauthor-cs-word")
 BARS = {
     "ratio": 20,
     "beside_writing": 2,
@@ -73,109 +72,67 @@ BARS = {
     "memory": 1.25,
     "replica_seconds": 60,
 }
-DATASET, REPLICAS = "fsmotif-size-color", 4
-NODES = ("twitch-language", "coauthor-cs-word")
-PACKAGES = ("numpy", "pyarrow", "torch", "torch-geometric")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", default=PARTS, metavar="PART")
-    parser.add_argument("--peak", nargs=2, metavar=("STORE", "COUNT"))
-    parser.add_argument("--in-memory", nargs=2, metavar=("STORE", "HOW"))
-    options = parser.parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    parser = harness.argument_parser(__doc__)
+    harness.add_sections(parser, SECTIONS)
+    parser.add_argument("--peak", nargs=2, metavar=("STORE", "COUNT"), help="internal")
+    parser.add_argument("--in-memory", nargs=2, metavar=("STORE", "SOURCE"), help="internal")
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     if options.peak:
-        print(json.dumps(peak(Path(options.peak[0]), int(options.peak[1]))))
+        store, count = options.peak
+        print(json.dumps(peak(Path(store), int(count))))
         return
     if options.in_memory:
-        store, how = options.in_memory
-        print(json.dumps(in_memory(source(Path(store), how))))
+        store, source = options.in_memory
+        print(json.dumps(measure_in_memory(prepare_source(Path(store), source))))
         return
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result = harness.read_result(NAME)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
-        made = source(store)
-        for part in options.parts:
-            result[part] = {
-                "command": " ".join(["python", "bench/featx.py", part]),
-                **measure(part, store, made),
-                "load": [round(each, 1) for each in os.getloadavg()],
+        inputs = prepare_source(store)
+        for section in options.sections:
+            result[section] = {
+                "command": harness.command_line(NAME, section),
+                **measure(section, store, inputs),
+                "load": harness.load_average(),
             }
-            result["versions"] = {
-                "python": platform.python_version(),
-                **{package: version(package) for package in PACKAGES},
-            }
-            RESULT.write_text(json.dumps(result, indent=2) + "\n")
-            print(json.dumps({part: result[part]}), flush=True)
-    check(result)
+            result["versions"] = harness.versions("numpy", "pyarrow", "torch", "torch-geometric")
+            harness.write_result(NAME, result, dry_run=options.dry_run)
+            print(json.dumps({section: result[section]}), flush=True)
+    check({section: result[section] for section in options.sections})
 
 
-def measure(part: str, store: Path, made: dict) -> dict:
-    if part == "speed":
-        return speeds(store, made)
-    if part == "in_memory":
+def measure(section: str, store: Path, inputs: Artifacts) -> harness.Result:
+    if section == "speed":
+        return measure_speed(store, inputs)
+    if section == "in_memory":
         return {
-            how: {**afresh(store, how, {}), "with_kept_memory": afresh(store, how, KEPT)}
-            for how in SOURCES
+            source: {
+                **in_memory_in_new_process(store, source, {}),
+                "with_kept_memory": in_memory_in_new_process(store, source, KEEP_MEMORY),
+            }
+            for source in SOURCE_GRAPHS
         }
-    if part == "replicas":
-        return {name: replicas(store, name) for name in NODES}
-    return peaks_afresh(__file__, store)
+    if section == "replicas":
+        harness.raw_data()
+        return {dataset: measure_replicas(store, dataset) for dataset in NODE_DATASETS}
+    return peaks_in_new_processes(__file__, store)
 
 
-def source(store: Path, how: str = "in_turns") -> dict:
-    return prepare(store, DATASET, 'domains = ["0..1"]', f"num_graphs = {SOURCES[how]}")
-
-
-def prepare(store: Path, dataset: str, mask: str = "", more: str = "") -> dict:
-    text = f'[prepare]\ndataset = "{dataset}"\n{more}\n[mask]\nsteps = 20\n{mask}\n'
-    raw = os.environ.get("GSX_RAW_DATA")
-    plan = make_plan(parse_recipe(text, "bench", raw=raw))
-    return {step.name: built.artifact for step, built in run_plan(plan, Store.at(store))}
-
-
-def generate(store: Path, made: dict, **options: object) -> tuple[float, Corpus]:
-    """Make a corpus; return the seconds it takes, from reading the source to publishing."""
-    stage = stage_named("generate")
-    config = parse_config("generate", {"featx": True, "options": "000", **options}, "bench")
-    start = time.process_time()
-    plan = (Step(stage, config, stage.inputs_of(config)),)
-    ((_, built),) = run_plan(plan, Store.at(store), given=made)
-    return time.process_time() - start, Corpus(built.artifact)
-
-
-def rewrite(store: Path, corpus: Corpus) -> float:
-    """Write what is at hand already as a corpus; return the seconds it takes."""
-    made = [corpus.table(split="train").slice(s.start, s.stop) for s in corpus.shards]
-    identity = Identity(
-        kind="corpus",
-        stage="bench",
-        stage_version=1,
-        config={"of": corpus.artifact.key},
-        seeds={},
-    )
-    start = time.process_time()
-    build(
-        Store.at(store),
-        identity,
-        lambda draft: write_corpus(
-            draft, corpus.info, corpus.shards, lambda shard: made[shard.number]
-        ),
-    )
-    return time.process_time() - start
-
-
-def speeds(store: Path, made: dict) -> dict:
-    graphs = data_of(Corpus(made["prepare"]))
+def measure_speed(store: Path, inputs: Artifacts) -> harness.Result:
+    """Return graphs per second of gsx, of writing alone and of the reference, and their ratios."""
+    graphs = list(Corpus(inputs["prepare"]).to_pyg(split="train"))
     gc.collect()
-    gc.freeze()  # the garbage of one must not be looked for among the graphs of the other
+    gc.freeze()  # the garbage collector must not scan the graphs of the reference during gsx's run
     rates: dict[str, list[float]] = {"gsx": [], "writing": [], "reference": []}
-    for repeat in range(REPEATS):
-        seconds, corpus = generate(store, made, augmented_only=True, count=GRAPHS, seed=repeat)
+    for seed in range(GENERATIONS):
+        seconds, corpus = generate(store, inputs, augmented_only=True, count=GRAPHS, seed=seed)
         rates["gsx"].append(GRAPHS / seconds)
-        rates["writing"].append(GRAPHS / rewrite(store, corpus))
-        rates["reference"].append(reference(graphs, store.parent, repeat))
+        rates["writing"].append(GRAPHS / rewrite_seconds(store, corpus))
+        rates["reference"].append(reference_rate(graphs, store.parent, seed))
     rate = {name: statistics.median(values) for name, values in rates.items()}
     return {
         "graphs": GRAPHS,
@@ -190,91 +147,75 @@ def speeds(store: Path, made: dict) -> dict:
     }
 
 
-def data_of(corpus: Corpus) -> list[Data]:
-    """Return the training graphs as PyG objects."""
-    return list(corpus.to_pyg(split="train"))
-
-
-def reference(graphs: list[Data], folder: Path, seed: int) -> float:
-    """Move graph after graph as one would with PyG, write Parquet, and return graphs per second."""
-    stream = random.Random(seed)
-    torch.manual_seed(seed)
-    start = time.process_time()
-    by_label: dict[int, list[Data]] = {}
-    for data in graphs:
-        by_label.setdefault(int(data.label), []).append(data)
-    gamma = torch.distributions.Gamma(2.0, 2.0)
-    made = []
-    for number in range(REFERENCE):
-        data = graphs[number % len(graphs)]
-        partner = stream.choice(by_label[int(data.label)])
-        while int(partner.env_id) == int(data.env_id):
-            partner = stream.choice(by_label[int(data.label)])
-        other = partner.x[stream.randrange(partner.num_nodes)]
-        strength = gamma.sample()
-        far = (1 + strength) * data.x - strength * other
-        inside = (far >= 0) & (far <= 1)
-        moved = data.clone()
-        moved.x = torch.where(inside, far, torch.remainder(far, 1.0))
-        moved.strength, moved.partner = float(strength), int(partner.graph_id)
-        made.append(moved)
-    table = pa.table(
-        {
-            "x": [data.x.flatten().tolist() for data in made],
-            "src": [data.edge_index[0].tolist() for data in made],
-            "dst": [data.edge_index[1].tolist() for data in made],
-            "y": [data.y.flatten().tolist() for data in made],
-            "strength": [data.strength for data in made],
-            "partner": [data.partner for data in made],
-        }
+def rewrite_seconds(store: Path, corpus: Corpus) -> float:
+    """Return the CPU seconds to write graphs that are in memory as a corpus."""
+    train = corpus.table(split="train")
+    tables = [train.slice(shard.start, shard.stop) for shard in corpus.shards]
+    identity = Identity(
+        kind="corpus",
+        stage="bench",
+        stage_version=1,
+        config={"of": corpus.artifact.key},
+        seeds={},
     )
-    pq.write_table(table, folder / "reference.parquet", compression="zstd", compression_level=1)
-    return REFERENCE / (time.process_time() - start)
-
-
-def in_memory(made: dict) -> dict:
-    """Compare moving, in memory, with copying what comes out and with gathering graphs."""
-    corpus = Corpus(made["prepare"])
-    config = parse_config("generate", {"featx": True, "options": "000", "count": GRAPHS}, "bench")
-    moved = plan_extrapolation(
-        config,
-        {"corpus": made["prepare"], "mask": made["mask"]},
-        with_environment(corpus.info, towards=False),
-        np.zeros(0, dtype=np.uint64),
-        spliced=(),
-        before=0,
-        first_id=0,
+    started = time.process_time()
+    build_artifact(
+        Store.at(store),
+        identity,
+        lambda draft: write_corpus(
+            draft, corpus.info, corpus.shards, lambda shard: tables[shard.number]
+        ),
     )
-    blocks = [
-        (start, min(start + BLOCK_GRAPHS, GRAPHS)) for start in range(0, GRAPHS, BLOCK_GRAPHS)
-    ]
+    return time.process_time() - started
 
-    def gather() -> list:
-        return [moved.train.take(moved.rows[start:stop]) for start, stop in blocks]
 
-    def move() -> list:
-        return [move_block(moved, start, stop) for start, stop in blocks]
+def reference_rate(graphs: list[Data], folder: Path, seed: int) -> float:
+    """Return graphs per CPU second of the PyG loop."""
+    started = time.process_time()
+    extrapolate_and_write(graphs, folder / "reference.parquet", count=REFERENCE, seed=seed)
+    return REFERENCE / (time.process_time() - started)
+
+
+def in_memory_in_new_process(
+    store: Path, source: str, environment: dict[str, str]
+) -> harness.Result:
+    """Measure in a new process: in one that wrote shards, glibc's allocator keeps memory."""
+    prepare_source(store, source)
+    return harness.rerun(__file__, "--in-memory", store, source, env=environment)
+
+
+def measure_in_memory(inputs: Artifacts) -> harness.Result:
+    """Compare extrapolation in memory with copies of the result and with gathering graphs."""
+    plan = plan_in_memory(inputs)
+    extrapolator, parameters = plan.extrapolator, plan.extrapolator.parameters
+    label, env = (plan.train.dense("graph", name).astype(np.int64) for name in ("label", "env_id"))
+
+    def move() -> list[GraphTable]:
+        return [move_block(plan, start, stop) for start, stop in blocks()]
+
+    def gather() -> list[GraphTable]:
+        return [plan.train.take(plan.rows[start:stop]) for start, stop in blocks()]
 
     def draw() -> None:
-        for start, stop in blocks:
-            rows, stream = moved.rows[start:stop], rng(0, "bench")
-            moved.mover.partners.draw(label[rows], env[rows], stream)
-            moved.mover.rules.strengths(len(rows), stream)
+        for start, stop in blocks():
+            rows, generator = plan.rows[start:stop], rng(0, "bench")
+            extrapolator.partners.draw(label[rows], env[rows], generator)
+            parameters.draw_strengths(len(rows), generator)
+
+    operands = []
+    for start, stop in blocks():
+        base = plan.bases(start, stop)
+        features = base.dense("node", "node_feat")
+        strengths = parameters.draw_strengths(len(base), rng(0, "bench"))
+        operands.append((features, features, base.node_ptr[:-1], strengths, base.node_ptr))
 
     def compute() -> None:
-        for own, node, strength, ptr in given:
-            moved.mover.rules.move_runs(own, own, node, strength, ptr)
+        for block in operands:
+            extrapolate_runs(*block, parameters.wrap_around)
 
-    label, env = (moved.train.graph[name].astype(np.int64) for name in ("label", "env_id"))
-    given = []
-    for start, stop in blocks:
-        base = moved.bases(start, stop)
-        own = base.dense("node", "node_feat")
-        strength = moved.mover.rules.strengths(len(base), rng(0, "bench"))
-        given.append((own, base.node_ptr[:-1], strength, base.node_ptr))
-    tables = [arrays_of(table) for table in move()]
-    arrays = [array for table in tables for array in table]
-    columns = [np.concatenate(parts) for parts in zip(*tables, strict=True)]
+    arrays_by_block = [arrays_of(table) for table in move()]
+    arrays = [array for block in arrays_by_block for array in block]
+    columns = [np.concatenate(column) for column in zip(*arrays_by_block, strict=True)]
     works = {
         "move": move,
         "gather": gather,
@@ -283,10 +224,11 @@ def in_memory(made: dict) -> dict:
         "drawing": draw,
         "arithmetic": compute,
     }
-    seconds = alternately(works)
+    runs = harness.interleave(works, ROUNDS, time.process_time)
+    seconds = {name: statistics.median(values) for name, values in runs.items()}
     return {
         "seconds": {name: round(value, 5) for name, value in seconds.items()},
-        "source_graphs": len(moved.train),
+        "source_graphs": len(plan.train),
         "graphs": GRAPHS,
         "mib": round(sum(array.nbytes for array in arrays) / 2**20, 1),
         "beside_gathering": round(seconds["move"] / seconds["gather"], 2),
@@ -298,94 +240,68 @@ def in_memory(made: dict) -> dict:
     }
 
 
-def afresh(store: Path, how: str, allocator: dict[str, str]) -> dict:
-    """Measure in a process of its own: in one that made shards glibc's allocator keeps memory."""
-    source(store, how)
-    command = [sys.executable, __file__, "--in-memory", str(store), how]
-    said = subprocess.run(
-        command, check=True, capture_output=True, text=True, env={**os.environ, **allocator}
-    )
-    return json.loads(said.stdout)
+def move_block(plan: Extrapolation, start: int, stop: int) -> GraphTable:
+    """Return the graphs of a block; unlike the stage, without the check for held-out graphs."""
+    base = plan.bases(start, stop)
+    drawn = plan.extrapolator.draw(base, rng(0, "bench"))
+    block = ExtrapolatedBlock(drawn, "bench", np.zeros(0, np.uint64), 0)
+    return plan.extrapolator.table(base, block)
 
 
-def move_block(moved: Extrapolation, start: int, stop: int) -> GraphTable:
-    """Make the graphs of a block; unlike the stage, look for none that is held out."""
-    base = moved.bases(start, stop)
-    drawn = moved.mover.draw(base, rng(0, "bench"))
-    return moved.mover.table(base, MovedBlock(drawn, "bench", np.zeros(0, np.uint64), 0))
-
-
-def arrays_of(table) -> list:
-    found = []
+def arrays_of(table: GraphTable) -> list[np.ndarray]:
+    """Return all arrays of a table, ragged columns as offsets and values."""
+    arrays = []
     for columns in (table.graph, table.node, table.edge):
         for values in columns.values():
-            found += [values.ptr, values.values] if isinstance(values, Ragged) else [values]
-    return found
+            arrays += [values.ptr, values.values] if isinstance(values, Ragged) else [values]
+    return arrays
 
 
-def alternately(works: dict) -> dict[str, float]:
-    """Return the median processor time of every work, all of them in turn, many times.
-
-    What a copy takes depends on whether its memory was in use before, and differs from turn to
-    turn by a factor of two and more.
-    """
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(TURNS):
-        for name, work in works.items():
-            start = time.process_time()
-            found = work()
-            times[name].append(time.process_time() - start)
-            del found
-    return {name: statistics.median(each) for name, each in times.items()}
-
-
-def replicas(store: Path, dataset: str) -> dict[str, float]:
-    made = prepare(store, dataset)
-    source = made["prepare"].manifest
-    seconds, _ = generate(store, made, replicas=REPLICAS)
+def measure_replicas(store: Path, dataset: str) -> dict[str, float]:
+    """Return the CPU seconds of four replicas of a node-labelled dataset."""
+    inputs = prepare(store, dataset)
+    seconds, _ = generate(store, inputs, replicas=REPLICAS)
     return {
         "replicas": REPLICAS,
         "seconds": round(seconds, 2),
-        "source_mib": round(source.size / 2**20, 2),
+        "source_mib": round(inputs["prepare"].manifest.size / 2**20, 2),
     }
 
 
 def peak(store: Path, count: int) -> dict[str, float]:
-    made = source(store)
-    # As many graphs per file as the smaller run has, so that both fill a file.
+    """Generate ``count`` graphs; return the peak memory of this process and graphs per second."""
+    inputs = prepare_source(store)
+    # About the number of graphs of the smaller run per file, so that both runs fill a file.
     options = {"augmented_only": True, "count": count, "seed": 9, "shard_graphs": 10_240}
-    seconds, _ = generate(store, made, **options)
+    seconds, _ = generate(store, inputs, **options)
     return {"peak_mib": peak_mib(), "graphs_per_s": round(count / seconds)}
 
 
-def slow_moves(how: str, found: dict) -> list[str]:
-    kept = found.get("with_kept_memory", {}).get("beside_copying", 1)
-    figures = {name: found.get(name, 1) for name in ("beside_copying", "beside_copying_whole")}
-    limits = dict.fromkeys(figures, BARS["beside_copying"])
-    return [
-        f"moving {how} takes {figure} times as long as copying ({name})"
-        for name, figure in {**figures, "beside_copying_kept": kept}.items()
-        if figure > {**BARS, **limits}[name]
-    ]
-
-
-def check(result: dict) -> None:
+def check(result: harness.Result) -> None:
+    """Exit if a bar is missed in any of the sections."""
     missed = []
-    speed = result.get("speed", {})
-    if speed.get("ratio", BARS["ratio"]) < BARS["ratio"]:
-        missed.append(f"ratio {speed['ratio']} is under {BARS['ratio']}")
-    if speed.get("beside_writing", 1) > BARS["beside_writing"]:
-        missed.append(f"generation takes {speed['beside_writing']} times as long as writing")
-    for how in SOURCES:
-        missed += slow_moves(how, result.get("in_memory", {}).get(how, {}))
-    if result.get("memory", {}).get("ratio", 1) > BARS["memory"]:
-        missed.append(f"memory grows by {result['memory']['ratio']}")
-    for name in NODES:
-        seconds = result.get("replicas", {}).get(name, {}).get("seconds", 0)
-        if seconds > BARS["replica_seconds"]:
-            missed.append(f"{name} takes {seconds} s")
-    if missed:
-        raise SystemExit("; ".join(missed))
+    if "speed" in result:
+        missed += harness.at_least({"ratio": result["speed"]["ratio"]}, BARS)
+        missed += harness.at_most({"beside_writing": result["speed"]["beside_writing"]}, BARS)
+    for source in SOURCE_GRAPHS:
+        figures = result.get("in_memory", {}).get(source)
+        if figures:
+            ratios = {
+                "beside_copying": figures["beside_copying"],
+                "beside_copying_whole": figures["beside_copying_whole"],
+                "beside_copying_kept": figures["with_kept_memory"]["beside_copying"],
+            }
+            bars = {**BARS, "beside_copying_whole": BARS["beside_copying"]}
+            missed += [f"{source}: {message}" for message in harness.at_most(ratios, bars)]
+    if "memory" in result:
+        missed += harness.at_most({"memory": result["memory"]["ratio"]}, BARS)
+    for dataset in NODE_DATASETS:
+        replicas = result.get("replicas", {}).get(dataset)
+        if replicas:
+            missed += harness.at_most(
+                {dataset: replicas["seconds"]}, {dataset: BARS["replica_seconds"]}
+            )
+    harness.require(missed)
 
 
 if __name__ == "__main__":

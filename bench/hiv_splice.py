@@ -1,91 +1,95 @@
-"""Measure how fast HIV molecules are spliced, RDKit's judgement and SMILES included.
+"""Measure splicing of HIV molecules: ``GSX_RAW_DATA=DIR python bench/hiv_splice.py``.
 
-Run: ``GSX_RAW_DATA=DIR python bench/hiv_splice.py``. Takes minutes: first the corpus is prepared,
-and an extractor and a bridge model are trained for an epoch or two, in the store of GSX_STORE.
+Takes minutes: the corpus is prepared, and an extractor and a bridge model are trained for one or
+two epochs, in the store of GSX_STORE.
 
-The bar is for the marginal molecule: drawn, joined, written as SMILES, read and sanitized by RDKit,
-hashed, checked, encoded as Parquet and flushed, by one process on one core.
+The bar applies to the marginal molecule: drawn, joined, written as SMILES, parsed and sanitized by
+RDKit, hashed, validated, encoded as Parquet and flushed, by one process on one core.
 """
 
 from __future__ import annotations
 
-import json
-import platform
-import subprocess
-import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from unittest import mock
 
 import torch
+from lib import harness
+from lib.stages import Artifacts, run_step, stage_step
 from rdkit import Chem, rdBase
 
-from gsx.pipeline.plan import Step
-from gsx.pipeline.recipe import parse_config
-from gsx.pipeline.runner import run_plan
-from gsx.pipeline.stages import stage_named
-from gsx.ragged import texts_of
-from gsx.stages.splicing import workshop
-from gsx.storage.corpus import Corpus
-from gsx.storage.store import Artifact, Store
+from gsx.ragged import decode_texts
+from gsx.stages.generate.splice import sharded
+from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.corpora.corpus import Corpus
 
-COMMAND = "python bench/hiv_splice.py"
-RESULT = Path(__file__).parent / "results" / "hiv_splice.json"
+NAME = "hiv_splice"
 MOLECULES, FEW, BAR = 21_000, 1_000, 2_000
 ROUNDS = 3
-EXTRACT = ("--node-epochs", "1", "--set-epochs", "1", "--largest-piece", "20")
-PACKAGES = ("numpy", "pyarrow", "torch", "rdkit")
+EXTRACT = ("--node-epochs", 1, "--set-epochs", 1, "--largest-piece", 20)
+
+Times = tuple[float, float]
+"""Seconds of wall time and of CPU time."""
 
 
-def main() -> None:
-    """Splice, and write what was measured."""
+def main(arguments: list[str] | None = None) -> None:
+    options = harness.argument_parser(__doc__).parse_args(arguments)
+    harness.raw_data()
     torch.set_num_threads(1)
-    corpus = gsx("prepare", "hiv-size")
+    corpus = harness.gsx_command("prepare", "hiv-size")["key"]
+    bridge = harness.gsx_command("pretrain", "bridge", corpus, "--epochs", 2)["key"]
+    extract = harness.gsx_command("pretrain", "extract", corpus, *EXTRACT)["key"]
     store = Store.at(None)
-    made = {
-        "prepare": store.resolve(corpus["key"], kind="corpus"),
-        "bridge": store.resolve(gsx("pretrain", "bridge", corpus["key"], "--epochs", "2")["key"]),
-        "extract": store.resolve(gsx("pretrain", "extract", corpus["key"], *EXTRACT)["key"]),
+    inputs = {
+        "prepare": store.resolve(corpus, kind="corpus"),
+        "bridge": store.resolve(bridge),
+        "extract": store.resolve(extract),
     }
-    found = {option: measure(made, option) for option in ("100", "010", "001")}
+    measured = {option: measure(inputs, option) for option in ("100", "010", "001")}
     result = {
-        "command": COMMAND,
+        "command": harness.command_line(NAME),
         "molecules": MOLECULES,
         "components_f": [2, 4],
-        "options": found,
+        "options": measured,
         "bar": BAR,
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+        "versions": harness.versions("numpy", "pyarrow", "torch", "rdkit"),
     }
-    print(json.dumps(result, indent=2))
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    print(harness.as_json(result))
+    harness.write_result(NAME, result, dry_run=options.dry_run)
+    rates = {
+        f"molecules per second of option {option}": figures["molecules_per_s"]
+        for option, figures in measured.items()
+        if figures["molecules_per_s"] is not None
+    }
+    harness.require(harness.at_least(rates, dict.fromkeys(rates, BAR)))
 
 
-def measure(made: dict, option: str) -> dict[str, float]:
-    """Return the rate of one option, by the clock and by the time the process was running.
+def measure(inputs: Artifacts, option: str) -> harness.Result:
+    """Return molecules per second of one option, by wall time and by CPU time, and quality figures.
 
-    The pool of components is cut, written and encoded once, whatever the number of molecules, and
-    so is the report on a sample: the first run makes the pool, then short and long runs compare.
+    The pool of components is cut, written and encoded once, and the quality report covers a sample,
+    both independent of the number of molecules. So the first run builds the pool, and the rate is
+    computed from the difference between short and long runs.
     """
-    pool: list = []
+    pool: list[object] = []
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
-        (first, _), _ = generate(made, Path(folder) / "first", option, FEW, pool)
+        (first, _), _ = generate(inputs, Path(folder) / "first", option, FEW, pool)
         for number in range(ROUNDS):
-            few, _ = generate(made, Path(folder) / f"few-{number}", option, FEW, pool)
+            few, _ = generate(inputs, Path(folder) / f"few-{number}", option, FEW, pool)
             many, artifact = generate(
-                made, Path(folder) / f"many-{number}", option, MOLECULES, pool
+                inputs, Path(folder) / f"many-{number}", option, MOLECULES, pool
             )
             rounds.append([more - less for more, less in zip(many, few, strict=True)])
         quality = artifact.manifest.summary["quality"][f"option_{option.index('1') + 1}"]
-        refused = refused_in_full(artifact)
-    wall, running = (median(times) for times in zip(*rounds, strict=True))
-    some = wall > 1  # so little for pieces alone that it drowns in the noise
+        refused = count_invalid(artifact)
+    wall, cpu = (median(times) for times in zip(*rounds, strict=True))
+    measurable = wall > 1  # components alone may take so little that noise dominates
     return {
-        "molecules_per_s": round((MOLECULES - FEW) / wall) if some else None,
-        "molecules_per_s_of_cpu": round((MOLECULES - FEW) / running) if some else None,
+        "molecules_per_s": round((MOLECULES - FEW) / wall) if measurable else None,
+        "molecules_per_s_of_cpu": round((MOLECULES - FEW) / cpu) if measurable else None,
         "seconds_for_the_first_1000": round(first, 1),
         "mean_atoms": quality["mean_nodes"],
         "accepted_at_first": quality["accepted_at_first"],
@@ -97,49 +101,34 @@ def measure(made: dict, option: str) -> dict[str, float]:
 
 
 def generate(
-    made: dict, folder: Path, option: str, count: int, pool: list
-) -> tuple[tuple[float, float], Artifact]:
-    """Return what one generation took, by clock and of CPU, and the corpus.
+    inputs: Artifacts, folder: Path, option: str, count: int, pool: list[object]
+) -> tuple[Times, Artifact]:
+    """Generate a corpus; return wall and CPU seconds, and the corpus.
 
-    ``pool`` keeps the components that the first generation made for those after it.
+    ``pool`` keeps the component pool of the first generation for later ones.
     """
-    stage = stage_named("generate")
-    options = {"options": option, "count": count, "augmented_only": True}
-    config = parse_config("generate", options, "bench")
-    make_splicer = workshop.make_splicer
+    step = stage_step("generate", {"options": option, "count": count, "augmented_only": True})
+    build_splicer = sharded.build_splicer
 
-    def once(*arguments: object) -> object:
+    def build_splicer_once(*arguments: object) -> object:
         if not pool:
-            pool.append(make_splicer(*arguments))  # type: ignore[arg-type]
+            pool.append(build_splicer(*arguments))  # type: ignore[arg-type]
         return pool[0]
 
-    start = now()
-    plan = (Step(stage, config, stage.inputs_of(config)),)
-    with mock.patch.object(workshop, "make_splicer", once):
-        ((_, built),) = run_plan(plan, Store.at(folder), given=made)
-    wall, running = (after - before for after, before in zip(now(), start, strict=True))
-    return (wall, running), built.artifact
+    wall, cpu = time.perf_counter(), time.process_time()
+    with mock.patch.object(sharded, build_splicer.__name__, build_splicer_once):
+        artifact = run_step(folder, step, inputs)
+    return (time.perf_counter() - wall, time.process_time() - cpu), artifact
 
 
-def now() -> tuple[float, float]:
-    """Return the time by the clock, and the time this process has been running on any core."""
-    return time.perf_counter(), time.process_time()
-
-
-def refused_in_full(artifact: Artifact) -> int:
-    """Read every SMILES of a corpus with all of RDKit's sanitization; count those it refuses."""
+def count_invalid(artifact: Artifact) -> int:
+    """Return the number of SMILES that RDKit rejects with its full sanitization."""
     table = Corpus(artifact).table(split="train", columns=["smiles"])
     with rdBase.BlockLogs():
         return sum(
-            Chem.MolFromSmiles(text) is None for text in texts_of(table.lists("graph", "smiles"))
+            Chem.MolFromSmiles(text) is None
+            for text in decode_texts(table.lists("graph", "smiles"))
         )
-
-
-def gsx(*words: str) -> dict[str, str]:
-    """Run a command and return what it prints as JSON."""
-    command = [sys.executable, "-m", "gsx", *words, "--json"]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    return json.loads(told.stdout)
 
 
 if __name__ == "__main__":

@@ -1,58 +1,54 @@
-"""Measure how fast PyG batches come from gsx and from its peers: ``python bench/loader.py``.
+"""Measure how fast gsx and other libraries read PyG batches: ``python bench/loader.py``.
 
-Every reader stores the same graphs and gives equal batches. Each measurement is a fresh process
-that first reads a few other graphs in the same way, so imports are done, and all files as bytes, so
-they lie in the page cache. Then it opens the data and reads it once (first epoch, opening included)
-and again (later epochs). Readers take turns.
+Every reader stores the same graphs and returns equal batches. Each measurement is a new process
+that first reads a few other graphs in the same way, so that imports are done, and then reads all
+files as bytes, so that they are in the page cache. It then opens the data and reads it once (first
+epoch, opening included) and again (later epochs). Readers run in turn.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
-import platform
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import corpora
-import peers
+from lib import corpora, harness, peers
 from torch_geometric.data import Batch
 
-from gsx.storage.corpus import open_corpus
-from gsx.storage.corpus_writer import plan_shards
-from gsx.storage.trust import cache_root
+from gsx.storage.artifacts.verification_cache import cache_root
+from gsx.storage.corpora.corpus import open_corpus
+from gsx.storage.corpora.corpus_writer import plan_shards
 from gsx.table import GraphTable, concat
 
-COMMAND = "python bench/loader.py"
-RESULT = Path(__file__).parent / "results" / "loader.json"
-GRAPHS, QUICK_GRAPHS, FEW_GRAPHS, WARM_GRAPHS, REPEATS = 100_000, 10_000, 5_000, 512, 3
+NAME = "loader"
+GRAPHS, QUICK_GRAPHS, FEW_GRAPHS, WARM_GRAPHS, ROUNDS = 100_000, 10_000, 5_000, 512, 3
 PACKAGES = ("numpy", "pyarrow", "zarr", "torch", "torch-geometric", "datasets", "webdataset",
             "litdata")  # fmt: skip
 
 Open = Callable[[Path], Iterable[Batch]]
 Write = Callable[[Path, GraphTable], None]
+Run = dict[str, Any]
+"""Number of graphs, seconds of every epoch and digest of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One way from files to batches."""
+    """A storage format and its reader."""
 
     open: Open
-    """Open a folder; every pass over what it returns is one epoch."""
+    """Open a directory; every iteration of the result is one epoch."""
     write: Write | None = None
-    """Store graphs in a folder; None for gsx, whose readers share one corpus."""
+    """Store graphs in a directory; None for gsx, whose readers share one corpus."""
     later: int = 1
-    """Later epochs read by each process."""
+    """Number of later epochs that each process reads."""
     few: bool = False
-    """Whether the reader is given fewer graphs, for it is only reported, not a bar."""
+    """Use fewer graphs: no bar depends on this reader."""
 
 
 def open_parquet(folder: Path) -> Iterable[Batch]:
@@ -93,81 +89,80 @@ BARS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, help=f"graphs to read, {GRAPHS} if not said")
-    parser.add_argument("--quick", action="store_true", help="few graphs, once, in one process")
-    parser.add_argument("--measure", nargs=3, metavar=("READER", "DATA", "WARM"))
-    options = parser.parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    parser = harness.argument_parser(__doc__)
+    parser.add_argument("--graphs", type=int, help=f"any other number than {GRAPHS} is a dry run")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{QUICK_GRAPHS} graphs, one round, one process; no result file and no bars",
+    )
+    parser.add_argument("--measure", nargs=3, metavar=("READER", "DATA", "WARM"), help="internal")
+    options = parser.parse_args(arguments)
     if options.measure:
         reader, data, warm = options.measure
         print(json.dumps(measure(reader, Path(data), Path(warm))))
         return
     graphs = options.graphs or (QUICK_GRAPHS if options.quick else GRAPHS)
-    with corpora.workplace() as folder:
-        warm = store(folder / "warm", WARM_GRAPHS)
-        data = store(folder / "data", graphs)
-        runs: dict[str, list[dict]] = {name: [] for name in READERS}
-        for _ in range(1 if options.quick else REPEATS):
+    with corpora.temporary_directory() as folder:
+        warm_paths = store(folder / "warm", WARM_GRAPHS)
+        data_paths = store(folder / "data", graphs)
+        runs: dict[str, list[Run]] = {name: [] for name in READERS}
+        for _ in range(1 if options.quick else ROUNDS):
             for name in READERS:
-                run = measure if options.quick else measure_afresh
-                runs[name].append(run(name, data[name], warm[name]))
+                run = measure if options.quick else measure_in_new_process
+                runs[name].append(run(name, data_paths[name], warm_paths[name]))
     check_same_batches(runs)
     result = summary(graphs, runs)
     show(result)
-    if graphs == GRAPHS and not options.quick:
-        RESULT.parent.mkdir(parents=True, exist_ok=True)
-        RESULT.write_text(json.dumps(result, indent=2) + "\n")
-    missed = [name for name, bar in BARS.items() if result["ratios"][name] < bar]
-    if missed and not options.quick:
-        raise SystemExit(f"below the bar: {'; '.join(missed)}")
+    full = graphs == GRAPHS and not options.quick
+    harness.write_result(NAME, result, dry_run=options.dry_run or not full)
+    if not options.quick:
+        harness.require(harness.at_least(result["ratios"], BARS))
 
 
 def store(folder: Path, graphs: int) -> dict[str, Path]:
-    """Store the graphs in every format and return where each reader finds them."""
+    """Store the graphs in every format and return the directory of each reader."""
     corpus = corpora.publish(folder / "gsx", graphs, ("parquet", "zarr"))
     corpus.hot(build=True)
     shards = plan_shards({"train": graphs}, corpora.SHARD_GRAPHS)
     table = concat([corpora.make_shard(shard) for shard in shards])
-    places = {}
+    paths = {}
     for name, reader in READERS.items():
-        places[name] = Path(corpus.artifact.place.root)
+        paths[name] = Path(corpus.artifact.location.root)
         if reader.write is not None:
-            places[name] = folder / name
-            reader.write(places[name], table.slice(0, FEW_GRAPHS if reader.few else graphs))
-    return places
+            paths[name] = folder / name
+            reader.write(paths[name], table.slice(0, FEW_GRAPHS if reader.few else graphs))
+    return paths
 
 
-def measure_afresh(name: str, data: Path, warm: Path) -> dict:
-    """Measure one reader in a process of its own."""
-    command = [sys.executable, __file__, "--measure", name, str(data), str(warm)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+def measure_in_new_process(name: str, data: Path, warm: Path) -> Run:
+    return harness.rerun(__file__, "--measure", name, data, warm)
 
 
-def measure(name: str, data: Path, warm: Path) -> dict:
+def measure(name: str, data: Path, warm: Path) -> Run:
     """Return graphs, seconds of the first and of later epochs, and a digest of a batch."""
     reader = READERS[name]
-    few = list(reader.open(warm))
+    warm_batches = list(reader.open(warm))
     read_bytes(data, cache_root())
     started = time.perf_counter()
-    epochs = reader.open(data)
-    graphs = read(epochs)
+    batches = reader.open(data)
+    graphs = read(batches)
     seconds = [time.perf_counter() - started]
     for _ in range(reader.later):
         started = time.perf_counter()
-        read(epochs)
+        read(batches)
         seconds.append(time.perf_counter() - started)
-    return {"graphs": graphs, "seconds": seconds, "batch": digest(few[0])}
+    return {"graphs": graphs, "seconds": seconds, "batch": digest(warm_batches[0])}
 
 
-def read(epoch: Iterable[Batch]) -> int:
-    return sum(batch.num_graphs for batch in epoch)
+def read(batches: Iterable[Batch]) -> int:
+    """Read one epoch and return the number of graphs."""
+    return sum(batch.num_graphs for batch in batches)
 
 
 def read_bytes(*folders: Path) -> None:
+    """Read all files, so that they are in the page cache."""
     for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
         with path.open("rb", buffering=0) as stream:
             while stream.read(1 << 24):
@@ -176,67 +171,68 @@ def read_bytes(*folders: Path) -> None:
 
 def digest(batch: Batch) -> str:
     """Return a hash of names, types, shapes and values of all attributes."""
-    hashed = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name in sorted(batch.keys()):
         array = batch[name].numpy()
-        hashed.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return hashed.hexdigest()
+        sha256.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return sha256.hexdigest()
 
 
-def check_same_batches(runs: dict[str, list[dict]]) -> None:
-    ordered = {name: run[0]["batch"] for name, run in runs.items() if "shuffled" not in name}
-    if len(set(ordered.values())) != 1:
-        raise SystemExit(f"readers give different batches: {ordered}")
+def check_same_batches(runs: dict[str, list[Run]]) -> None:
+    digests = {name: run[0]["batch"] for name, run in runs.items() if "shuffled" not in name}
+    if len(set(digests.values())) != 1:
+        raise SystemExit(f"readers return different batches: {digests}")
 
 
-def summary(graphs: int, runs: dict[str, list[dict]]) -> dict:
-    speed = {
-        name: {
-            "graphs": found[0]["graphs"],
-            "first_epoch_graphs_per_s": round(
-                found[0]["graphs"] / statistics.median(run["seconds"][0] for run in found)
-            ),
-            "later_epoch_graphs_per_s": round(
-                found[0]["graphs"]
-                / statistics.median(later for run in found for later in run["seconds"][1:])
-            ),
+def summary(graphs: int, runs: dict[str, list[Run]]) -> harness.Result:
+    readers = {}
+    for name, rounds in runs.items():
+        size = rounds[0]["graphs"]
+        first = statistics.median(run["seconds"][0] for run in rounds)
+        later = statistics.median(seconds for run in rounds for seconds in run["seconds"][1:])
+        readers[name] = {
+            "graphs": size,
+            "first_epoch_graphs_per_s": round(size / first),
+            "later_epoch_graphs_per_s": round(size / later),
         }
-        for name, found in runs.items()
-    }
     return {
-        "command": COMMAND,
+        "command": harness.command_line(NAME),
         "graphs": graphs,
         "batch_size": peers.BATCH,
-        "readers": speed,
-        "ratios": ratios(speed),
+        "readers": readers,
+        "ratios": ratios(readers),
         "bars": BARS,
         "cpus": os.cpu_count(),
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+        "versions": harness.versions(*PACKAGES),
     }
 
 
-def ratios(speed: dict[str, dict]) -> dict[str, float]:
-    """Compare; gsx with its first epoch, opening included, OnDiskDataset with its better one."""
-    first = {name: found["first_epoch_graphs_per_s"] for name, found in speed.items()}
-    later = {name: found["later_epoch_graphs_per_s"] for name, found in speed.items()}
-    found = {}
-    for ours in ("Parquet", "hot cache"):
-        fast = first[f"gsx, {ours}"]
-        found[f"{ours} / InMemoryDataset, first epoch"] = fast / first["PyG InMemoryDataset"]
-        found[f"{ours} / InMemoryDataset, later epochs"] = fast / later["PyG InMemoryDataset"]
+def ratios(readers: dict[str, dict[str, int]]) -> dict[str, float]:
+    """Return ratios of graphs per second.
+
+    gsx is compared by its first epoch, opening included. ``InMemoryDataset`` is compared by its
+    first and by its later epochs, every other peer by the faster of both.
+    """
+    first = {name: rates["first_epoch_graphs_per_s"] for name, rates in readers.items()}
+    later = {name: rates["later_epoch_graphs_per_s"] for name, rates in readers.items()}
+    values = {}
+    for source in ("Parquet", "hot cache"):
+        gsx = first[f"gsx, {source}"]
+        values[f"{source} / InMemoryDataset, first epoch"] = gsx / first["PyG InMemoryDataset"]
+        values[f"{source} / InMemoryDataset, later epochs"] = gsx / later["PyG InMemoryDataset"]
         for name in ("PyG OnDiskDataset", "litdata", "WebDataset", "Hugging Face datasets"):
-            theirs = max(first[name], later[name])
-            found[f"{ours} / {name.removeprefix('PyG ')}"] = fast / theirs
-    shuffled, ordered = later["gsx, hot cache, shuffled"], later["gsx, hot cache"]
-    found["hot cache shuffled / in order"] = shuffled / ordered
-    return {name: round(value, 2) for name, value in found.items()}
+            peer = max(first[name], later[name])
+            values[f"{source} / {name.removeprefix('PyG ')}"] = gsx / peer
+    shuffled, in_order = later["gsx, hot cache, shuffled"], later["gsx, hot cache"]
+    values["hot cache shuffled / in order"] = shuffled / in_order
+    return {name: round(value, 2) for name, value in values.items()}
 
 
-def show(result: dict) -> None:
+def show(result: harness.Result) -> None:
     print(f"{'graphs/s':<28}{'graphs':>9}{'first epoch':>14}{'later epochs':>14}")
-    for name, found in result["readers"].items():
-        first, later = found["first_epoch_graphs_per_s"], found["later_epoch_graphs_per_s"]
-        print(f"{name:<28}{found['graphs']:>9,}{first:>14,}{later:>14,}")
+    for name, rates in result["readers"].items():
+        first, later = rates["first_epoch_graphs_per_s"], rates["later_epoch_graphs_per_s"]
+        print(f"{name:<28}{rates['graphs']:>9,}{first:>14,}{later:>14,}")
     print(f"\n{'ratio':<46}{'measured':>10}{'bar':>9}")
     for name, ratio in result["ratios"].items():
         bar = BARS.get(name)

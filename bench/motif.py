@@ -1,59 +1,55 @@
-"""Measure how fast Motif graphs are made, beside networkx: ``python bench/motif.py``."""
+"""Measure the generation of Motif graphs, compared with networkx: ``python bench/motif.py``."""
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
-import time
-from pathlib import Path
+from functools import partial
 
 import networkx as nx
 import numpy as np
-from motif_reference import build_graphs
+from lib import harness
+from lib.motif_reference import build_graphs
 
-from gsx.stages.datasets.motif import build
+from gsx.stages.prepare.synthetic.motif import build
 
-COMMAND = "python bench/motif.py"
-RESULT = Path(__file__).parent / "results" / "motif.json"
-NUM_GRAPHS, NUM_REFERENCE, REPEATS, BAR = 18_000, 1_000, 3, 20
+NAME = "motif"
+NUM_GRAPHS, NUM_REFERENCE, ROUNDS = 18_000, 1_000, 3
+BARS = {"ratio": 20}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    options = harness.argument_parser(__doc__).parse_args(arguments)
     build("motif-size", "train", 0, 1, seed=0, first_graph_id=0)  # imports and first allocations
-    fast, slow = [], []
-    for repeat in range(REPEATS):
-        start = time.perf_counter()
-        table = build("motif-size", "train", 0, NUM_GRAPHS, seed=repeat, first_graph_id=0)
-        fast.append(len(table) / (time.perf_counter() - start))
-        start = time.perf_counter()
-        arrays = [
-            to_arrays(graph) for graph in build_graphs("motif-size", "train", NUM_REFERENCE, repeat)
-        ]
-        slow.append(len(arrays) / (time.perf_counter() - start))
-    ours, theirs = statistics.median(fast), statistics.median(slow)
-    result = {
-        "command": COMMAND,
-        "ratio": round(ours / theirs, 1),
-        "gsx_graphs_per_s": round(ours),
-        "networkx_graphs_per_s": round(theirs),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
+    rates: dict[str, list[float]] = {"gsx": [], "networkx": []}
+    for seed in range(ROUNDS):
+        gsx = partial(build, "motif-size", "train", 0, NUM_GRAPHS, seed=seed, first_graph_id=0)
+        rates["gsx"].append(NUM_GRAPHS / harness.timed(gsx)[0])
+        rates["networkx"].append(NUM_REFERENCE / harness.timed(partial(build_reference, seed))[0])
+    median = {name: statistics.median(values) for name, values in rates.items()}
+    result: harness.Result = {
+        "command": harness.command_line(NAME),
+        "ratio": round(median["gsx"] / median["networkx"], 1),
+        "gsx_graphs_per_s": round(median["gsx"]),
+        "networkx_graphs_per_s": round(median["networkx"]),
+        **harness.versions("numpy"),
     }
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    harness.write_result(NAME, result, dry_run=options.dry_run)
     print(f"{'motif-size, train':<20}{'graphs':>8}{'graphs/s':>12}")
-    print(f"{'gsx':<20}{NUM_GRAPHS:>8}{ours:>12,.0f}")
-    print(f"{'networkx':<20}{NUM_REFERENCE:>8}{theirs:>12,.0f}")
-    print(f"ratio {ours / theirs:.1f} (bar: {BAR})")
-    if ours < BAR * theirs:
-        raise SystemExit(f"below the bar of {BAR}")
+    print(f"{'gsx':<20}{NUM_GRAPHS:>8}{median['gsx']:>12,.0f}")
+    print(f"{'networkx':<20}{NUM_REFERENCE:>8}{median['networkx']:>12,.0f}")
+    print(f"ratio {result['ratio']} (bar: {BARS['ratio']})")
+    harness.require(harness.at_least(result, BARS))
+
+
+def build_reference(seed: int) -> list[dict[str, np.ndarray]]:
+    """Build graphs with networkx and convert each to arrays."""
+    return [to_arrays(graph) for graph in build_graphs("motif-size", "train", NUM_REFERENCE, seed)]
 
 
 def to_arrays(graph: nx.Graph) -> dict[str, np.ndarray]:
-    """Return what gsx holds of a graph, as arrays of its own."""
-    both = [(u, v) for u, neighbors in graph.adjacency() for v in sorted(neighbors)]
-    edges = np.array(both, dtype=np.int32)
+    """Return the arrays that gsx stores for a graph."""
+    both_directions = [(u, v) for u, neighbors in graph.adjacency() for v in sorted(neighbors)]
+    edges = np.array(both_directions, dtype=np.int32)
     truth = np.zeros(len(graph), dtype=np.int8)
     truth[-5:] = 1
     return {

@@ -1,39 +1,42 @@
-"""How long `gsx --help` takes. Run: python bench/startup.py."""
+"""Measure the start-up time of the command line: ``python bench/startup.py``.
+
+Seconds of ``gsx --help``, median of 15 runs, in turn with a Python process that does nothing.
+"""
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-RESULT = Path(__file__).parent / "results" / "startup.json"
-BAR_SECONDS = 0.3
+from lib import harness
+
+NAME = "startup"
+ROUNDS, BAR_SECONDS = 15, 0.3
 
 
-def seconds(*command: str) -> float:
-    started = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - started
-
-
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    options = harness.argument_parser(__doc__).parse_args(arguments)
     gsx = str(Path(sys.executable).with_name("gsx"))
-    runs = [(seconds(gsx, "--help"), seconds(sys.executable, "-c", "pass")) for _ in range(15)]
-    help_seconds = statistics.median(run[0] for run in runs)
-    python_seconds = statistics.median(run[1] for run in runs)
-    result = {
-        "command": "python bench/startup.py",
-        "gsx_help_seconds": round(help_seconds, 4),
-        "bare_python_seconds": round(python_seconds, 4),
+    seconds = harness.interleave(
+        {"gsx": lambda: run(gsx, "--help"), "python": lambda: run(sys.executable, "-c", "pass")},
+        ROUNDS,
+    )
+    result: harness.Result = {
+        "command": harness.command_line(NAME),
+        "gsx_help_seconds": round(statistics.median(seconds["gsx"]), 4),
+        "bare_python_seconds": round(statistics.median(seconds["python"]), 4),
         "bar_seconds": BAR_SECONDS,
-        "python": platform.python_version(),
+        **harness.versions(),
     }
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    harness.write_result(NAME, result, dry_run=options.dry_run)
+    print(harness.as_json(result))
+    harness.require(harness.at_most(result, {"gsx_help_seconds": BAR_SECONDS}))
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
 
 
 if __name__ == "__main__":

@@ -1,110 +1,123 @@
-"""Prepare HIV and colored MNIST with one process and with two: writes results/workers.json.
+"""Measure `gsx prepare` of HIV and colored MNIST with one worker process and with two.
 
-``GSX_RAW_DATA=DIR python bench/workers.py [hiv-scaffold|cmnist-color] [ROUNDS] [--more]``. Rounds
-take turns; with ``--more`` they are added to those measured before, as a machine may not be free
-for long. Every run notes seconds on the clock, of processor time here and in workers, and
-``waited``: the share of the clock in which some process of the machine was kept from a processor
-(``/proc/pressure/cpu``). Where that is much, others were at work too. The ratio of the clock is
-that of the two best runs; the ratio of processor time is the work of one process against that of
-this process plus half of that of two workers.
+    GSX_RAW_DATA=DIR python bench/workers.py [DATASET ...] [--rounds N] [--more]
+
+Rounds alternate between one worker and two. ``--more`` adds rounds to those in the result file, for
+machines that are not free for long. Every run records wall time (``clock``), CPU time of this
+process (``here``) and of the workers, and ``waited``: the share of the wall time in which some
+process of the machine waited for a CPU (``/proc/pressure/cpu``). A large share means that other
+programs were running. ``ratio_of_clock`` compares the best runs. ``ratio_of_processor_time``
+compares the CPU time of one process with the CPU time of this process plus half of that of two
+workers.
 """
 
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import resource
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
-from gsx.stages.datasets import hiv, images
-from gsx.stages.datasets.family import Order
-from gsx.stages.datasets.workers import VARIABLE
+from lib import harness
 
-COMMAND = "GSX_RAW_DATA=DIR python bench/workers.py"
-RESULT = Path(__file__).parent / "results" / "workers.json"
+from gsx.stages.block_executor import VARIABLE
+from gsx.stages.prepare.benchmarks import cmnist, hiv
+from gsx.stages.prepare.dataset import DatasetRequest
+from gsx.table import GraphTable
+
+NAME = "workers"
 ROUNDS = 3
 ITEMS = {"hiv-scaffold": 41_127, "cmnist-color": 6_000}
 
+Run = dict[str, float]
 
-def main() -> None:
-    chosen = [each for each in sys.argv[1:] if each in ITEMS] or list(ITEMS)
-    rounds = next((int(each) for each in sys.argv[1:] if each.isdecimal()), ROUNDS)
-    raw = Path(os.environ["GSX_RAW_DATA"])
-    before = json.loads(RESULT.read_text()) if "--more" in sys.argv and RESULT.exists() else {}
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = harness.argument_parser(__doc__)
+    harness.add_sections(parser, tuple(ITEMS), "DATASET")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--more", action="store_true", help="add to the rounds measured before")
+    options = parser.parse_args(arguments)
+    raw = harness.raw_data()
+    result = harness.read_result(NAME) if options.more else {}
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "HIV.csv"
         with gzip.open(raw / "hiv" / "HIV.csv.gz", "rt") as stream:
             table.write_text("".join(islice(stream, ITEMS["hiv-scaffold"] + 1)))
-        work = {"hiv-scaffold": lambda: molecules(table), "cmnist-color": lambda: digits(raw)}
-        for name in chosen:
-            measured = before.get(name, {}).get("runs", {"1": [], "2": []})
-            for _ in range(rounds):
-                for workers, runs in measured.items():
-                    runs.append(clocked(work[name], workers))
-                    print(name, workers, runs[-1], flush=True)
-            before[name] = {"items": ITEMS[name], **summed_up(measured)}
-            RESULT.write_text(json.dumps({**stamp(), **before}, indent=2) + "\n")
+        works: dict[str, Callable[[], object]] = {
+            "hiv-scaffold": lambda: prepare_molecules(table),
+            "cmnist-color": lambda: prepare_digits(raw),
+        }
+        for dataset in options.sections:
+            runs: dict[str, list[Run]] = result.get(dataset, {}).get("runs", {"1": [], "2": []})
+            for _ in range(options.rounds):
+                for workers, measured in runs.items():
+                    measured.append(measure(works[dataset], workers))
+                    print(dataset, workers, measured[-1], flush=True)
+            result[dataset] = {"items": ITEMS[dataset], **summary(runs)}
+            header = {
+                "command": harness.command_line(NAME, raw_data=True),
+                "processors": harness.usable_cpus(),
+            }
+            harness.write_result(NAME, {**header, **result}, dry_run=options.dry_run)
 
 
-def stamp():
-    return {"command": COMMAND, "processors": len(os.sched_getaffinity(0))}
-
-
-def molecules(table):
-    """Read SMILES into features and scaffolds, split them, and make the graphs of all splits."""
+def prepare_molecules(table: Path) -> list[GraphTable]:
+    """Read SMILES into features and scaffolds, split them, and build the graphs of all splits."""
     source = hiv.open_hiv(
-        Order(name="hiv-scaffold", num_graphs=None, seed=0, raw={"hiv/HIV.csv": table})
+        DatasetRequest(name="hiv-scaffold", num_graphs=None, seed=0, raw={"hiv/HIV.csv": table})
     )
     return [source.build(split, 0, size) for split, size in source.split_sizes.items()]
 
 
-def digits(raw):
-    """Make the graphs of all splits of some digits."""
-    files = dict(each.find(raw) for each in images.card("").raw)
-    source = images.open_cmnist(
-        Order(name=images.NAME, num_graphs=ITEMS[images.NAME], seed=0, raw=files)
+def prepare_digits(raw: Path) -> list[GraphTable]:
+    """Build the superpixel graphs of all splits of 6,000 digits."""
+    files = dict(filter(None, (file.find(raw) for file in cmnist.card("").raw)))
+    source = cmnist.open_cmnist(
+        DatasetRequest(name=cmnist.NAME, num_graphs=ITEMS[cmnist.NAME], seed=0, raw=files)
     )
     return [source.build(split, 0, size) for split, size in source.split_sizes.items()]
 
 
-def clocked(do, workers):
-    """Run once, and return what it took."""
+def measure(work: Callable[[], object], workers: str) -> Run:
+    """Run once with ``workers`` worker processes; return seconds and the share of waiting."""
     os.environ[VARIABLE] = workers
-    start, here, there, waits = time.perf_counter(), time.process_time(), children(), waited()
-    do()
-    clock = time.perf_counter() - start
+    started, own = time.perf_counter(), time.process_time()
+    children, waited = children_seconds(), waited_seconds()
+    work()
+    clock = time.perf_counter() - started
     return {
         "clock": round(clock, 2),
-        "here": round(time.process_time() - here, 2),
-        "workers": round(children() - there, 2),
-        "waited": round((waited() - waits) / clock, 2),
+        "here": round(time.process_time() - own, 2),
+        "workers": round(children_seconds() - children, 2),
+        "waited": round((waited_seconds() - waited) / clock, 2),
     }
 
 
-def children():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def children_seconds() -> float:
+    """Return the CPU seconds of finished child processes so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
-def waited():
-    """Return the seconds so far in which some process was kept from a processor."""
+def waited_seconds() -> float:
+    """Return the seconds so far in which some process of the machine waited for a CPU."""
     return int(Path("/proc/pressure/cpu").read_text().split()[4].removeprefix("total=")) / 1e6
 
 
-def summed_up(measured):
-    """Return all runs, and how many times faster two workers are."""
-    alone = min(run["here"] for run in measured["1"])
-    together = min(run["here"] + run["workers"] / 2 for run in measured["2"])
-    one, two = (min(run["clock"] for run in runs) for runs in measured.values())
+def summary(runs: dict[str, list[Run]]) -> dict[str, object]:
+    """Return all runs and the speed-up of two workers."""
+    alone = min(run["here"] for run in runs["1"])
+    together = min(run["here"] + run["workers"] / 2 for run in runs["2"])
+    one, two = (min(run["clock"] for run in measured) for measured in runs.values())
     return {
         "ratio_of_clock": round(one / two, 2),
         "ratio_of_processor_time": round(alone / together, 2),
-        "runs": measured,
+        "runs": runs,
     }
 
 

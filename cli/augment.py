@@ -1,4 +1,4 @@
-"""The command that makes the augmented corpora others compare with."""
+"""`gsx augment`: write an augmented corpus with a baseline method."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ from typing import Any
 import click
 
 from gsx.cli.options import (
-    Asked,
-    Making,
+    RunOptions,
     augmented_only_option,
-    crew_options,
+    cluster_options,
     format_option,
-    making_options,
     num_graphs_option,
-    portable_option,
+    portable_out_option,
     raw_option,
     replicas_option,
+    run_options,
     seed_option,
     shard_graphs_option,
 )
-from gsx.cli.run_plan import execute, print_last
-from gsx.cli.share import portable_copy
+from gsx.cli.portable_copy import write_portable_copy
+from gsx.cli.run_plan import execute_plan, print_last_step
+from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 
-@click.command(short_help="Augment a corpus by dropping, masking or mixing.")
+@click.command(short_help="Augment a corpus with a baseline: drop, mask or mix.")
 @click.argument("source")
 @click.argument("method", type=click.Choice(["drop-node", "drop-edge", "mask-feature", "g-mixup"]))
 @click.option(
-    "--rate", type=float, help="Share of nodes, edges or features that go.  [default: 0.1]"
+    "--rate",
+    type=float,
+    help="Probability that a node or edge is dropped or a feature is masked.  [default: 0.1]",
 )
 @click.option(
     "--masked",
     type=click.Choice(["columns", "nodes", "values"]),
-    help="mask-feature: a feature of all nodes, all of a node, or one.  [default: columns]",
+    help="mask-feature: mask one feature of all nodes, all features of a node, or single values.  "
+    "[default: columns]",
 )
 @click.option(
-    "--mix", metavar="LOW..HIGH", help="g-mixup: range of the weight λ.  [default: 0.1..0.2]"
+    "--mix", metavar="LOW..HIGH", help="g-mixup: range of the mixing weight λ.  [default: 0.1..0.2]"
 )
 @click.option("--pairs", type=int, help="g-mixup: pairs of classes to mix.  [default: 10]")
 @click.option(
     "--ratio", type=float, help="New graphs per training graph.  [default: 1; g-mixup 0.2]"
 )
-@click.option("--count", type=int, help="New graphs, exactly.")
+@click.option("--count", type=int, help="Number of new graphs.")
 @replicas_option
 @augmented_only_option
 @seed_option
@@ -50,25 +53,27 @@ from gsx.cli.share import portable_copy
 @shard_graphs_option
 @format_option
 @raw_option
-@portable_option
-@crew_options
-@making_options
+@portable_out_option
+@cluster_options
+@run_options
 def augment(
     source: str,
     out: str | None,
-    asked: Asked,
-    making: Making,
-    **given: Any,  # noqa: ANN401
+    cluster: ClusterOptions,
+    run_options: RunOptions,
+    **options: Any,  # noqa: ANN401
 ) -> None:
-    """Augment SOURCE, a dataset or a corpus, by METHOD: what gsx is compared with.
+    """Augment SOURCE, a dataset or a corpus, with a baseline METHOD.
 
-    The new corpus holds the source graphs too, unless --augmented-only. Graphs that lack nodes,
-    edges or features stay in the environment of their parent; mixed graphs have one of their own.
-    Where nodes have labels, drop-edge and mask-feature repeat the graph; the others are graph-level
-    only.
+    The new corpus contains the source graphs too, unless --augmented-only is given. Graphs with
+    dropped nodes or edges or masked features keep the environment of their source graph; mixed
+    graphs get a new environment. With node-level targets, drop-edge and mask-feature add replicas
+    of the graph; drop-node and g-mixup need graph-level targets.
     """
-    from gsx.cli.generate_plan import augmenting_plan
+    from gsx.cli.generate_plan import make_augment_plan
 
-    plan, artifacts = augmenting_plan(source, given, making.store)
-    made = execute(plan, artifacts, making, out, asked, hand_out=portable_copy)
-    print_last(made, making)
+    plan, artifacts = make_augment_plan(source, options, run_options.store)
+    results = execute_plan(
+        plan, artifacts, run_options, out, cluster, write_copy=write_portable_copy
+    )
+    print_last_step(results, run_options)

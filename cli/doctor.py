@@ -1,4 +1,4 @@
-"""The command `gsx doctor`: what this machine and this store can do."""
+"""`gsx doctor`: check the store and this machine."""
 
 from __future__ import annotations
 
@@ -10,46 +10,49 @@ from typing import TYPE_CHECKING
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import print_json, table
+from gsx.cli.output import format_table, print_json
 
 if TYPE_CHECKING:
     from gsx.storage.doctor import Check
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-@click.command(short_help="Check store, devices, versions and threads.")
+@click.command(short_help="Check the store, devices, versions and threads.")
 @store_option
 @json_option
 def doctor(*, store: str | None, as_json: bool) -> None:
-    """Check what gsx needs of the store and of this machine; exit code 3 when something is bad.
+    """Check the store and this machine for everything that gsx needs.
 
-    Nothing is left behind, and no credentials are shown.
+    Exit code 3 if a check fails. Test files are removed, and no credentials are printed.
     """
     from gsx.storage.artifacts.store import Store
     from gsx.storage.doctor import check_store
 
-    place = Store.at(store).place
+    location = Store.at(store).location
     groups = {
-        f"store {place.url}": check_store(place),
-        "devices": _devices(),
-        "versions": [*_versions(), _loops()],
-        "threads": _threads(),
+        f"store {location.url}": check_store(location),
+        "devices": _check_devices(),
+        "versions": [*_check_versions(), _check_extensions()],
+        "threads": _check_threads(),
     }
-    sound = all(check.state != "bad" for checks in groups.values() for check in checks)
+    ok = all(check.state != "bad" for checks in groups.values() for check in checks)
     if as_json:
-        rows = {name.split()[0]: [dataclasses.asdict(c) for c in cs] for name, cs in groups.items()}
-        print_json({"ok": sound, "url": place.url, **rows})
+        rows = {
+            name.split()[0]: [dataclasses.asdict(check) for check in checks]
+            for name, checks in groups.items()
+        }
+        print_json({"ok": ok, "url": location.url, **rows})
     else:
         for name, checks in groups.items():
             click.echo(name)
-            shown = [(f"  {c.name}", c.state, " ".join(c.found.splitlines())) for c in checks]
-            click.echo("\n".join(table(shown, ("", "", "")).splitlines()[1:]))
-    if not sound:
+            lines = [(f"  {c.name}", c.state, " ".join(c.found.splitlines())) for c in checks]
+            click.echo("\n".join(format_table(lines, ("", "", "")).splitlines()[1:]))
+    if not ok:
         raise click.exceptions.Exit(3)
 
 
-def _devices() -> list[Check]:
+def _check_devices() -> list[Check]:
     from gsx.storage.doctor import Check
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -59,36 +62,38 @@ def _devices() -> list[Check]:
     except ImportError:
         return [*checks, Check("cuda", "warn", "unknown without torch: pip install 'gsx[learn]'")]
     if not torch.cuda.is_available():
-        return [*checks, Check("cuda", "ok", f"none for torch {torch.__version__}; CPUs will do")]
+        message = f"no GPU for torch {torch.__version__}; the CPU is used"
+        return [*checks, Check("cuda", "ok", message)]
     names = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
     return [*checks, Check("cuda", "ok", ", ".join(names))]
 
 
-def _versions() -> list[Check]:
-    from gsx.storage.artifacts.run_record import PACKAGES, versions
+def _check_versions() -> list[Check]:
+    from gsx.storage.artifacts.run_record import PACKAGES, package_versions
     from gsx.storage.doctor import Check
 
-    found = versions()
+    versions = package_versions()
     missing = "not installed: pip install 'gsx[pipeline]'"
     return [
         Check("python", "ok", platform.python_version()),
         *(
-            Check(name, "ok" if name in found else "warn", found.get(name, missing))
+            Check(name, "ok" if name in versions else "warn", versions.get(name, missing))
             for name in PACKAGES
         ),
     ]
 
 
-def _loops() -> Check:
-    from gsx._native import MODULES, compiled
+def _check_extensions() -> Check:
+    from gsx._native import MODULES, load_extension
     from gsx.storage.doctor import Check
 
-    if any(compiled(name) is None for name in MODULES):
-        return Check("loops", "warn", "NumPy instead: install a C compiler, then gsx again")
+    if any(load_extension(name) is None for name in MODULES):
+        message = "not compiled, NumPy is used: install a C compiler and reinstall gsx"
+        return Check("loops", "warn", message)
     return Check("loops", "ok", "compiled")
 
 
-def _threads() -> list[Check]:
+def _check_threads() -> list[Check]:
     from gsx.storage.doctor import Check
 
-    return [Check(name, "ok", os.environ.get(name, "not set")) for name in THREADS]
+    return [Check(name, "ok", os.environ.get(name, "not set")) for name in THREAD_VARIABLES]

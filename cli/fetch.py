@@ -1,4 +1,4 @@
-"""The command that downloads raw files."""
+"""`gsx fetch`: download the raw files of a dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gsx.cli.options import json_option, quiet_option, raw_option
-from gsx.cli.output import print_json, progress_bar, readable_bytes
+from gsx.cli.output import format_bytes, print_json, progress_bar
 
 
 @click.command(short_help="Download the raw files of a dataset.")
@@ -18,28 +18,28 @@ from gsx.cli.output import print_json, progress_bar, readable_bytes
 @quiet_option
 @json_option
 def fetch(dataset: str, *, raw: str | None, quiet: bool, as_json: bool) -> None:
-    """Download the raw files of DATASET into the folder of raw files, and check them.
+    """Download the raw files of DATASET and check their hashes.
 
-    Files that are there are left as they are; `gsx datasets` says what can be fetched.
+    Existing files are kept. `gsx datasets` lists the datasets that can be downloaded.
     """
     from gsx.stages.prepare.download.fetch import fetch_dataset
-    from gsx.stages.prepare.stage import card_of
+    from gsx.stages.prepare.stage import metadata_of
 
-    start = time.perf_counter()
+    started = time.perf_counter()
     with progress_bar("fetch", quiet=quiet or as_json, unit="B") as progress:
         files = fetch_dataset(
-            dataset, card_of(dataset), None if raw is None else Path(raw), progress
+            dataset, metadata_of(dataset), None if raw is None else Path(raw), progress
         )
     if as_json:
         rows: list[dict[str, Any]] = [
-            {"path": str(each.path), "bytes": each.size, "reused": each.reused} for each in files
+            {"path": str(file.path), "bytes": file.size, "reused": file.reused} for file in files
         ]
-        seconds = round(time.perf_counter() - start, 3)
+        seconds = round(time.perf_counter() - started, 3)
         print_json({"dataset": dataset, "files": rows, "seconds": seconds})
         return
     if quiet:
         return
-    for each in files:
-        how = "already there" if each.reused else "fetched"
-        click.echo(f"{how:<14} {readable_bytes(each.size):>9}  {each.path}")
-    click.echo(f"now: gsx prepare {dataset} --raw {raw}")
+    for file in files:
+        state = "already there" if file.reused else "downloaded"
+        click.echo(f"{state:<14} {format_bytes(file.size):>9}  {file.path}")
+    click.echo(f"next: gsx prepare {dataset} --raw {raw}")

@@ -1,38 +1,41 @@
-"""How good an artifact is, as lines for a person."""
+"""Format the quality metrics of an artifact as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gsx.cli.output import plain, table
+from gsx.cli.output import format_table, printable
 
-HEADERS = ("OPTION", "GRAPHS", "NODES", "SMALLER", "LARGER", "DISTINCT", "BRIDGES", "REFUSED")
+HEADERS = ("OPTION", "GRAPHS", "NODES", "SMALLER", "LARGER", "DISTINCT", "BRIDGES", "REJECTED")
+LEGEND = "smaller, larger: than any training graph; bridges: per pair of joined components"
 
 
-def quality_text(quality: Mapping[str, Any]) -> str:
-    """Return one line per figure, or a table of options for a generated corpus."""
+def format_quality(quality: Mapping[str, Any]) -> str:
+    """Return one line per metric, or a table of options for a generated corpus."""
     options = {name: row for name, row in quality.items() if name.startswith("option_")}
     featx = quality.get("featx")
     if not options and featx is None:
-        return "\n".join(f"  {name:<40} {plain(str(value))}" for name, value in _flat(quality))
+        return "\n".join(
+            f"  {name:<40} {printable(str(value))}" for name, value in _flatten(quality)
+        )
     try:
-        rows = [_row(name, row) for name, row in options.items()]
-        lines = [] if featx is None else [_moved(featx)]
+        rows = [_option_row(name, row) for name, row in options.items()]
+        lines = [] if featx is None else [_format_featx(featx)]
     except (KeyError, TypeError, AttributeError):
-        return plain(str(dict(quality)))
+        return printable(str(dict(quality)))
     if not rows:
         return "\n".join(lines)
-    lines += [table(rows, HEADERS), "smaller, larger: than any training graph; bridges: per joint"]
+    lines += [format_table(rows, HEADERS), LEGEND]
     for name, row in options.items():
         lines += [
-            f"option {name.removeprefix('option_')}: {count:,} draws refused: {plain(reason)}"
+            f"option {name.removeprefix('option_')}: {count:,} draws rejected: {printable(reason)}"
             for reason, count in row["refused"].items()
         ]
     return "\n".join(lines)
 
 
-def _row(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _option_row(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         name.removeprefix("option_"),
         row["graphs"],
@@ -45,22 +48,23 @@ def _row(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _moved(featx: Mapping[str, Any]) -> str:
-    """Say what became of features that were moved."""
+def _format_featx(featx: Mapping[str, Any]) -> str:
+    """Return one line about extrapolated features."""
     if "replicas" in featx:
-        what = f"{featx['replicas']} replicas, {featx['moved_nodes']:,} nodes"
+        items = f"{featx['replicas']} replicas, {featx['moved_nodes']:,} nodes"
     else:
-        of = ", ".join(f"{plain(origin)} {count:,}" for origin, count in featx["of"].items())
-        what = f"{featx['graphs']:,} graphs ({of})"
+        origins = ", ".join(f"{printable(name)} {count:,}" for name, count in featx["of"].items())
+        items = f"{featx['graphs']:,} graphs ({origins})"
     return (
-        f"features moved: {what}, {featx['moved_features']:,} features; "
-        f"{featx['unchanged']:,} came out as they were"
+        f"extrapolated: {items}, {featx['moved_features']:,} features; "
+        f"{featx['unchanged']:,} unchanged"
     )
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted names and values of nested mappings; lists are left out."""
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         elif not isinstance(value, list):
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value

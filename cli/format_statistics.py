@@ -1,4 +1,4 @@
-"""How the shift report is shown."""
+"""Print the statistics of `gsx describe` as tables."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.output import table
+from gsx.cli.output import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gsx.storage.artifacts.publish import Built
+    from gsx.storage.artifacts.publish import BuildResult
 
-MOST_ROWS = 60
-"""Rows of statistics by domain that are shown; beyond, there is a row per split."""
+MAX_ROWS = 60
+"""Maximum rows of statistics by domain; corpora with more get one row per split."""
 
 
-def show_statistics(built: Built) -> None:
-    """Print a report as tables."""
-    document = json.loads(built.artifact.place.read_bytes("statistics.json", limit=1 << 30))
+def print_statistics(built: BuildResult) -> None:
+    """Print the statistics of a corpus."""
+    document = json.loads(built.artifact.location.read_bytes("statistics.json", limit=1 << 30))
     if document.get("level") == "node":
-        _show_nodes(document)
+        _print_node_statistics(document)
         return
-    many = len(document["groups"]) > MOST_ROWS
+    per_split = len(document["groups"]) > MAX_ROWS
     rows = [
         (
             group["split"],
-            None if many else group["domain_id"],
+            None if per_split else group["domain_id"],
             group["graphs"],
             group["nodes"]["mean"],
             int(group["nodes"]["quantiles"][0]),
@@ -36,20 +36,20 @@ def show_statistics(built: Built) -> None:
             group["mean_degree"]["mean"],
             group["max_degree"],
         )
-        for group in document["splits" if many else "groups"]
+        for group in document["splits" if per_split else "groups"]
     ]
     headers = ("SPLIT", "DOMAIN", "GRAPHS", "NODES", "MIN", "MAX", "DEGREE", "MAX DEGREE")
-    click.echo(table(rows, headers))
+    click.echo(format_table(rows, headers))
     for split, share in document["outside_training_sizes"].items():
         click.echo(
             f"{split}: {share['below']:.1%} smaller and {share['above']:.1%} larger "
             "than any training graph"
         )
-    for split, same in document["equal_to_training"].items():
-        click.echo(f"{split}: {same['share']:.1%} look like a training graph")
+    for split, equal in document["equal_to_training"].items():
+        click.echo(f"{split}: {equal['share']:.1%} have the WL hash of a training graph")
 
 
-def _show_nodes(document: Mapping[str, Any]) -> None:
+def _print_node_statistics(document: Mapping[str, Any]) -> None:
     rows = [
         (
             row["split"],
@@ -63,6 +63,6 @@ def _show_nodes(document: Mapping[str, Any]) -> None:
         for row in document["splits"]
     ]
     headers = ("SPLIT", "NODES", "DEGREE", "MAX", "FEATURES", "EDGES TO TRAIN", "LABELS")
-    click.echo(table(rows, headers))
-    for split, same in document["equal_to_training"].items():
-        click.echo(f"{split}: {same['share']:.1%} have the features of a training node")
+    click.echo(format_table(rows, headers))
+    for split, equal in document["equal_to_training"].items():
+        click.echo(f"{split}: {equal['share']:.1%} have the features of a training node")

@@ -1,4 +1,4 @@
-"""Turn the command line of `gsx generate` or `gsx augment` into a plan: what must be made."""
+"""Turn the options of `gsx generate` and `gsx augment` into a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gsx.cli.options import FORMATS
-from gsx.cli.resolve_corpus import corpus_named
+from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.errors import UsageError
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
@@ -16,168 +16,180 @@ from gsx.pipeline.stage_order import stage_named
 from gsx.stages.prepare.stage import FAMILIES
 from gsx.storage.artifacts.store import Artifact, Store
 
-QUICK: Mapping[str, dict[str, Any]] = {
+QUICK_OPTIONS: Mapping[str, dict[str, Any]] = {
     "extract": {"node_epochs": 4, "set_epochs": 2},
     "bridge": {"epochs": 4},
 }
-"""What pretraining is cut down to by ``--preset quick``."""
-PRETRAINED = (
+"""Options of pretraining stages with ``--preset quick``."""
+PRETRAINED_STAGES = (
     ("extract", "extractor", "extractor"),
     ("bridge", "bridge_key", "bridge"),
     ("mask", "mask_key", "mask"),
 )
-"""Stages that generation may need: their option on the command line, and what they make."""
-FEATX = (
+"""Stages that generation may need: name, option of the command line, kind of artifact."""
+FEATX_OPTIONS = (
     "featx_features", "featx_direction", "featx_shape", "featx_scale", "featx_rounds",
     "featx_partner", "featx_ends", "replicas",
 )  # fmt: skip
-"""Options that mean something with ``--featx`` alone."""
+"""Options that need ``--featx``."""
+RECIPE_NAMES = {"option_bits": "options", "file_format": "formats"}
+"""Options of the command line that have another name in a recipe."""
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
+Options = Mapping[str, Any]
+"""Options of the command line; None if not given."""
 
-def generating_plan(
-    source: str, given: Mapping[str, Any], store: str | None
+
+def make_generate_plan(
+    source: str, options: Options, store_url: str | None
 ) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
-    """Return the steps to run and the artifacts that stand in for others."""
+    """Return the steps to run, and the artifacts that replace other steps."""
     if source.endswith(".toml"):
-        return _from_recipe(source, given), {}
-    place = Store.at(store)
-    configs, artifacts = _source(source, given, place)
-    wanted = _config("generate", _generate_options(given))
-    needed = _stages_needed(wanted)
-    for stage, option, kind in PRETRAINED:
-        if given[option] is not None and stage not in needed:
-            raise UsageError(f"--{kind} is not used by these options; leave it out")
-        if given[option] is not None:
-            artifacts[stage] = place.resolve(given[option], kind=kind)
+        return _recipe_plan(source, options), {}
+    store = Store.at(store_url)
+    configs, artifacts = _source(source, options, store)
+    generate_config = _config("generate", _generate_options(options))
+    needed = set(stage_named("generate").inputs_of(generate_config).values())
+    for stage, option, kind in PRETRAINED_STAGES:
+        if options[option] is not None and stage not in needed:
+            raise UsageError(f"--{kind} has no effect with these options; leave it out")
+        if options[option] is not None:
+            artifacts[stage] = store.resolve(options[option], kind=kind)
         elif stage in needed:
-            options = dict(QUICK.get(stage, {})) if given["preset"] == "quick" else {}
+            stage_options = (
+                dict(QUICK_OPTIONS.get(stage, {})) if options["preset"] == "quick" else {}
+            )
             if stage == "bridge":
-                options |= _bridge_options(given)
-            if stage == "mask" and given["domains"]:
-                options["domains"] = given["domains"]
-            configs[stage] = _config(stage, options)
-    configs["generate"] = wanted
+                stage_options |= _bridge_options(options)
+            if stage == "mask" and options["domains"]:
+                stage_options["domains"] = options["domains"]
+            configs[stage] = _config(stage, stage_options)
+    configs["generate"] = generate_config
     return make_plan(Recipe("generate", configs)), artifacts
 
 
-def augmenting_plan(
-    source: str, given: Mapping[str, Any], store: str | None
+def make_augment_plan(
+    source: str, options: Options, store_url: str | None
 ) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
-    """Return the steps that augment a dataset or a corpus, and the artifact that stands for one."""
-    configs, artifacts = _source(source, given, Store.at(store))
+    """Return the steps that augment a dataset or a corpus, and the artifacts that replace steps."""
+    configs, artifacts = _source(source, options, Store.at(store_url))
     names = ("method", "rate", "masked", "pairs", "replicas", "ratio", "count", "seed",
              "shard_graphs")  # fmt: skip
-    options = _some(given, *names)
-    if given["mix"] is not None:
-        options["mix"] = _interval(given["mix"])
-    if given["form"] is not None:
-        options["formats"] = FORMATS[given["form"]]
-    if given["augmented_only"]:
-        options["augmented_only"] = True
-    configs["augment"] = _config("augment", options)
+    stage_options = _given(options, *names)
+    if options["mix"] is not None:
+        stage_options["mix"] = _parse_interval(options["mix"])
+    if options["file_format"] is not None:
+        stage_options["formats"] = FORMATS[options["file_format"]]
+    if options["augmented_only"]:
+        stage_options["augmented_only"] = True
+    configs["augment"] = _config("augment", stage_options)
     return make_plan(Recipe("augment", configs)), artifacts
 
 
 def _source(
-    source: str, given: Mapping[str, Any], place: Store
+    source: str, options: Options, store: Store
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
-    """Return the config that prepares a dataset, or the corpus that was named."""
+    """Return the config that prepares a dataset, or the existing corpus."""
     if any(source in (*family.names, *family.aliases) for family in FAMILIES):
-        options = {"dataset": source, "raw": given["raw"], **_some(given, "num_graphs")}
-        return {"prepare": _config("prepare", options)}, {}
-    if given["num_graphs"] is not None:
-        raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
-    return {}, {"prepare": corpus_named(place, source)}
+        prepare_options = {
+            "dataset": source, "raw": options["raw"], **_given(options, "num_graphs")
+        }  # fmt: skip
+        return {"prepare": _config("prepare", prepare_options)}, {}
+    if options["num_graphs"] is not None:
+        raise UsageError("--num-graphs applies to datasets only; SOURCE is a corpus. Leave it out.")
+    return {}, {"prepare": resolve_corpus(store, source)}
 
 
-def _from_recipe(source: str, given: Mapping[str, Any]) -> tuple[Step, ...]:
-    recipe = read_recipe(Path(source), raw=given["raw"])
-    extra = [
+def _recipe_plan(path: str, options: Options) -> tuple[Step, ...]:
+    """Return the plan of a recipe; other options are errors."""
+    recipe = read_recipe(Path(path), raw=options["raw"])
+    unexpected = [
         name
-        for name, value in given.items()
+        for name, value in options.items()
         if name != "raw" and value not in (None, False, "default", ())
     ]
-    if extra:
+    if unexpected:
+        name = RECIPE_NAMES.get(unexpected[0], unexpected[0])
         raise UsageError(
-            f"a recipe says it all: write `{extra[0]}` into {source}, or name a dataset instead"
+            f"a recipe takes no options from the command line: write `{name}` into {path}, or "
+            "name a dataset instead"
         )
     if "generate" not in recipe.configs:
-        raise UsageError(f"{source} has no section `[generate]`. Add one, or use `gsx run`.")
+        raise UsageError(f"{path} has no section `[generate]`. Add one, or use `gsx run`.")
     return make_plan(recipe)
 
 
-def _generate_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def _generate_options(options: Options) -> dict[str, Any]:
+    """Return the options of the stage `generate`."""
     names = (
         "ratio", "count", "partners", "labels", "fragments", "grow", "chords", "ports", "attach",
         "bridge_count", "seed", "shard_graphs",
     )  # fmt: skip
-    options = _some(given, *names) | _featx_options(given)
-    if given["code"] is not None:
-        options["options"] = given["code"]
-    if given["f"] is not None:
-        options["f"] = _range(given["f"])
-    if given["form"] is not None:
-        options["formats"] = FORMATS[given["form"]]
-    if given["bridges"] in ("random", "none"):
-        options["bridges"] = given["bridges"]
-    if given["fixed_attributes"]:
-        options["attributes"] = "fixed"
+    stage_options = _given(options, *names) | _featx_options(options)
+    if options["option_bits"] is not None:
+        stage_options["options"] = options["option_bits"]
+    if options["f"] is not None:
+        stage_options["f"] = _parse_range(options["f"])
+    if options["file_format"] is not None:
+        stage_options["formats"] = FORMATS[options["file_format"]]
+    if options["bridges"] in ("random", "none"):
+        stage_options["bridges"] = options["bridges"]
+    if options["fixed_attributes"]:
+        stage_options["attributes"] = "fixed"
     for flag in ("balanced", "bridge_nodes", "augmented_only"):
-        if given[flag]:
-            options[flag] = True
-    return options
+        if options[flag]:
+            stage_options[flag] = True
+    return stage_options
 
 
-def _featx_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of moved features; without options of splicing they are moved alone."""
-    options = _some(given, *FEATX)
-    if given["domains"]:
-        if given["mask_key"] is not None:
+def _featx_options(options: Options) -> dict[str, Any]:
+    """Return the FeatX options. ``--featx`` turns splicing off, unless ``--options`` is given."""
+    stage_options = _given(options, *FEATX_OPTIONS)
+    if options["domains"]:
+        if options["mask_key"] is not None:
             raise UsageError(
-                "a mask has the domains it was learned with; leave --mask or --domain out"
+                "--mask and --domain exclude each other: a mask has the feature ranges it was "
+                "trained with. Leave one of them out."
             )
-        if not given["featx"]:
-            raise UsageError("--domain is for moved features; add --featx")
-    if given["featx"]:
-        return {"featx": True, "options": "000", **options}
-    if options:
-        name = next(iter(options)).replace("_", "-")
-        raise UsageError(f"--{name} is for moved features; add --featx")
+        if not options["featx"]:
+            raise UsageError("--domain applies to feature extrapolation; add --featx")
+    if options["featx"]:
+        return {"featx": True, "options": "000", **stage_options}
+    if stage_options:
+        name = next(iter(stage_options)).replace("_", "-")
+        raise UsageError(f"--{name} applies to feature extrapolation; add --featx")
     return {}
 
 
-def _bridge_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if given["bridges"] == "diffusion":
-        options["model"] = "diffusion"
-    if given["bridge_nodes"]:
-        options["bridge_nodes"] = True
-    return options
+def _bridge_options(options: Options) -> dict[str, Any]:
+    """Return the options of the stage `bridge`."""
+    stage_options: dict[str, Any] = {}
+    if options["bridges"] == "diffusion":
+        stage_options["model"] = "diffusion"
+    if options["bridge_nodes"]:
+        stage_options["bridge_nodes"] = True
+    return stage_options
 
 
-def _some(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: given[name] for name in names if given[name] is not None}
+def _given(options: Options, *names: str) -> dict[str, Any]:
+    """Return the named options that are not None."""
+    return {name: options[name] for name in names if options[name] is not None}
 
 
-def _range(text: str) -> tuple[int, int]:
-    found = _RANGE.fullmatch(text.strip())
-    if found is None:
+def _parse_range(text: str) -> tuple[int, int]:
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
         raise UsageError(f"--f takes a number or a range such as 2..4; got `{text}`")
-    low = int(found[1])
-    return low, int(found[2] or low)
+    low = int(match[1])
+    return low, int(match[2] or low)
 
 
-def _interval(text: str) -> tuple[float, float]:
+def _parse_interval(text: str) -> tuple[float, float]:
     low, _, high = text.partition("..")
     try:
         return float(low), float(high or low)
     except ValueError as error:
         raise UsageError(f"--mix takes a range such as 0.1..0.2; got `{text}`") from error
-
-
-def _stages_needed(config: Any) -> set[str]:  # noqa: ANN401
-    return set(stage_named("generate").inputs_of(config).values())
 
 
 def _config(stage: str, options: Mapping[str, Any]) -> Any:  # noqa: ANN401

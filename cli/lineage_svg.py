@@ -1,4 +1,4 @@
-"""The lineage of an artifact as a picture: sources on the left, the artifact on the right."""
+"""Draw the lineage of an artifact as SVG: sources on the left, the artifact on the right."""
 
 from __future__ import annotations
 
@@ -9,48 +9,52 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gsx.storage.artifacts.lineage import Ancestor
 
-BOX, HIGH, ACROSS, DOWN, EDGE, LANE = 190, 52, 70, 24, 16, 14
-POINTS = 64
-"""Of a curve, that are held against boxes."""
+BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN, LANE_HEIGHT = 190, 52, 70, 24, 16, 14
+CURVE_SAMPLES = 64
+"""Points of a curve that are tested against boxes."""
 COLORS = {"corpus": "#0072b2", "extractor": "#b36200", "bridge": "#00795a", "model": "#a04878"}
+Point = tuple[float, float]
 
 
-def lineage_svg(steps: Sequence[Ancestor]) -> str:
-    """Draw every artifact once; an arrow leads from what was read to what was made.
+def lineage_svg(ancestors: Sequence[Ancestor]) -> str:
+    """Draw every artifact once, with an arrow from each input to the artifact built from it.
 
-    An arrow says what it was read for, unless that is what it is. One that would run behind a box
-    goes around all of them, in a lane below.
+    An arrow is labelled with the role of the input, unless that equals its kind. An arrow that
+    would pass behind a box runs around all boxes, in a lane below them.
     """
-    parents = _parents(steps)
-    column = {key: _depth(key, parents, frozenset()) for key in parents}
-    most = max(column.values())
-    rows: dict[int, list[str]] = {}
+    parents = _parents(ancestors)
+    depth = {key: _depth(key, parents, frozenset()) for key in parents}
+    max_depth = max(depth.values())
+    columns: dict[int, list[str]] = {}
     for key in parents:
-        rows.setdefault(most - column[key], []).append(key)
-    tallest = max(len(keys) for keys in rows.values())
-    width = EDGE * 2 + (most + 1) * BOX + most * ACROSS
-    below = EDGE + tallest * HIGH + (tallest - 1) * DOWN
-    place = {
+        columns.setdefault(max_depth - depth[key], []).append(key)
+    num_rows = max(len(keys) for keys in columns.values())
+    width = MARGIN * 2 + (max_depth + 1) * BOX_WIDTH + max_depth * COLUMN_GAP
+    bottom = MARGIN + num_rows * BOX_HEIGHT + (num_rows - 1) * ROW_GAP
+    corners = {
         key: (
-            EDGE + at * (BOX + ACROSS),
-            EDGE + row * (HIGH + DOWN) + (tallest - len(keys)) * (HIGH + DOWN) / 2,
+            MARGIN + column * (BOX_WIDTH + COLUMN_GAP),
+            MARGIN
+            + row * (BOX_HEIGHT + ROW_GAP)
+            + (num_rows - len(keys)) * (BOX_HEIGHT + ROW_GAP) / 2,
         )
-        for at, keys in rows.items()
+        for column, keys in columns.items()
         for row, key in enumerate(keys)
     }
-    first = {step.key: step for step in reversed(steps)}
-    arrows, lanes = [], 0
-    for child, found in parents.items():
-        for number, (key, role) in enumerate(sorted(found, key=lambda pair: place[pair[0]][1])):
-            entry = place[child][1] + HIGH * (number + 1) / (len(found) + 1)
-            start = (place[key][0] + BOX, place[key][1] + HIGH / 2)
-            end = (place[child][0] - 2, entry)
-            others = [at for box, at in place.items() if box not in (key, child)]
-            behind = _hidden(start, end, others)
-            lanes += behind
-            lane = below + LANE * lanes if behind else None
-            arrows.append(_arrow(start, end, lane, "" if role == first[key].kind else role))
-    height = below + LANE * lanes + EDGE
+    by_key = {ancestor.key: ancestor for ancestor in reversed(ancestors)}
+    arrows, num_lanes = [], 0
+    for child, inputs in parents.items():
+        from_top = sorted(inputs, key=lambda pair: corners[pair[0]][1])
+        for number, (key, role) in enumerate(from_top):
+            entry = corners[child][1] + BOX_HEIGHT * (number + 1) / (len(inputs) + 1)
+            start = (corners[key][0] + BOX_WIDTH, corners[key][1] + BOX_HEIGHT / 2)
+            end = (corners[child][0] - 2, entry)
+            obstacles = [corner for box, corner in corners.items() if box not in (key, child)]
+            hidden = _passes_behind(start, end, obstacles)
+            num_lanes += hidden
+            lane = bottom + LANE_HEIGHT * num_lanes if hidden else None
+            arrows.append(_arrow(start, end, lane, "" if role == by_key[key].kind else role))
+    height = bottom + LANE_HEIGHT * num_lanes + MARGIN
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:g}" '
         f'width="{width}" height="{height:g}" font-family="system-ui, sans-serif" font-size="13">',
@@ -59,52 +63,50 @@ def lineage_svg(steps: Sequence[Ancestor]) -> str:
         f'<rect width="{width}" height="{height:g}" fill="#fbfaf7"/>',
     ]
     lines += arrows
-    lines += [_box(place[key], first[key]) for key in parents]
+    lines += [_box(corners[key], by_key[key]) for key in parents]
     return "\n".join([*lines, "</svg>\n"])
 
 
-def _parents(steps: Sequence[Ancestor]) -> dict[str, list[tuple[str, str]]]:
-    """Return, of every artifact, the keys it was made from and what for."""
-    found: dict[str, list[tuple[str, str]]] = {step.key: [] for step in steps}
-    above: list[str] = []
-    for step in steps:
-        above = above[: step.depth]
-        if above:
-            pair = (step.key, step.role)
-            if pair not in found[above[-1]]:
-                found[above[-1]].append(pair)
-        above.append(step.key)
-    return found
+def _parents(ancestors: Sequence[Ancestor]) -> dict[str, list[tuple[str, str]]]:
+    """Return the key of every artifact → keys and roles of its inputs."""
+    parents: dict[str, list[tuple[str, str]]] = {ancestor.key: [] for ancestor in ancestors}
+    path: list[str] = []
+    for ancestor in ancestors:
+        path = path[: ancestor.depth]
+        if path:
+            pair = (ancestor.key, ancestor.role)
+            if pair not in parents[path[-1]]:
+                parents[path[-1]].append(pair)
+        path.append(ancestor.key)
+    return parents
 
 
-def _depth(key: str, parents: dict[str, list[tuple[str, str]]], met: frozenset[str]) -> int:
-    """Return how many steps lie between an artifact and the one that everything leads to."""
-    children = [child for child, found in parents.items() if key in [p for p, _ in found]]
-    steps = [_depth(child, parents, met | {key}) for child in children if child not in met]
-    return max(steps, default=-1) + 1
+def _depth(key: str, parents: dict[str, list[tuple[str, str]]], visited: frozenset[str]) -> int:
+    """Return the length of the longest path from an artifact to the last artifact."""
+    children = [child for child, inputs in parents.items() if key in [p for p, _ in inputs]]
+    depths = [_depth(child, parents, visited | {key}) for child in children if child not in visited]
+    return max(depths, default=-1) + 1
 
 
-Point = tuple[float, float]
-
-
-def _hidden(start: Point, end: Point, boxes: Sequence[Point]) -> bool:
-    """Say whether a curve between two points runs behind a box."""
+def _passes_behind(start: Point, end: Point, boxes: Sequence[Point]) -> bool:
+    """Return whether a curve between two points passes behind a box."""
     (x, y), (u, v) = start, end
-    for number in range(1, POINTS):
-        t = number / POINTS
-        at = x + (u - x) * (1.5 * t * (1 - t) + t**3)
-        high = y + (v - y) * (3 * t**2 - 2 * t**3)
-        if any(a <= at <= a + BOX and b <= high <= b + HIGH for a, b in boxes):
+    for number in range(1, CURVE_SAMPLES):
+        t = number / CURVE_SAMPLES
+        curve_x = x + (u - x) * (1.5 * t * (1 - t) + t**3)
+        curve_y = y + (v - y) * (3 * t**2 - 2 * t**3)
+        if any(a <= curve_x <= a + BOX_WIDTH and b <= curve_y <= b + BOX_HEIGHT for a, b in boxes):
             return True
     return False
 
 
 def _arrow(start: Point, end: Point, lane: float | None, role: str) -> str:
+    """Return a curved arrow; with ``lane``, it runs at this height between its ends."""
     (x, y), (u, v) = start, end
     bend = (u - x) / 2
     curve = f"M{x:g} {y:g}C{x + bend:g} {y:g} {u - bend:g} {v:g} {u:g} {v:g}"
     if lane is not None:
-        half, left, right = ACROSS / 2, x + ACROSS, u - ACROSS
+        half, left, right = COLUMN_GAP / 2, x + COLUMN_GAP, u - COLUMN_GAP
         curve = (
             f"M{x:g} {y:g}C{x + half:g} {y:g} {x + half:g} {lane:g} {left:g} {lane:g}"
             f"H{right:g}C{u - half:g} {lane:g} {u - half:g} {v:g} {u:g} {v:g}"
@@ -118,16 +120,17 @@ def _arrow(start: Point, end: Point, lane: float | None, role: str) -> str:
     return f'<path d="{curve}" fill="none" stroke="#6b7680" marker-end="url(#a)"/>{label}'
 
 
-def _box(at: tuple[float, float], step: Ancestor) -> str:
-    color = COLORS.get(step.kind, "#5a646e")
-    made = f"by {step.stage}" if step.stage else "not in this store"
-    dashed = "" if step.stage else ' stroke-dasharray="4 3"'
-    text = (at[0] + 14, at[1] + 21, at[1] + 39)
+def _box(corner: Point, ancestor: Ancestor) -> str:
+    """Return the box of an artifact: kind, key and stage."""
+    color = COLORS.get(ancestor.kind, "#5a646e")
+    origin = f"by {ancestor.stage}" if ancestor.stage else "not in this store"
+    dashed = "" if ancestor.stage else ' stroke-dasharray="4 3"'
+    left, kind_y, key_y = corner[0] + 14, corner[1] + 21, corner[1] + 39
     return (
-        f'<g><rect x="{at[0]:g}" y="{at[1]:g}" width="{BOX}" height="{HIGH}" rx="8" '
-        f'fill="#ffffff" stroke="{color}"{dashed}/>'
-        f'<text x="{text[0]:g}" y="{text[1]:g}" font-weight="600" fill="{color}">'
-        f"{escape(step.kind)}</text>"
-        f'<text x="{text[0]:g}" y="{text[2]:g}" fill="#1d2329" font-size="12">'
-        f"{escape(step.key[:12])} {escape(made)}</text></g>"
+        f'<g><rect x="{corner[0]:g}" y="{corner[1]:g}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" '
+        f'rx="8" fill="#ffffff" stroke="{color}"{dashed}/>'
+        f'<text x="{left:g}" y="{kind_y:g}" font-weight="600" fill="{color}">'
+        f"{escape(ancestor.kind)}</text>"
+        f'<text x="{left:g}" y="{key_y:g}" fill="#1d2329" font-size="12">'
+        f"{escape(ancestor.key[:12])} {escape(origin)}</text></g>"
     )

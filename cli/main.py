@@ -1,4 +1,4 @@
-"""The command `gsx`. Heavy imports happen inside commands, so that help is instant."""
+"""The command `gsx`. Commands import heavy packages inside functions, so that help is instant."""
 
 from __future__ import annotations
 
@@ -9,53 +9,74 @@ from pathlib import Path
 import click
 
 from gsx import __version__
-from gsx.cli import augment, care, compare, doctor, exchange, learn, look, make, relate, share
-from gsx.cli import fetch as fetching
-from gsx.cli import pretrain as pretraining
-from gsx.cli import tune as tuning
-from gsx.cli.output import plain_lines
+from gsx.cli.augment import augment
+from gsx.cli.datasets import datasets
+from gsx.cli.describe import describe
+from gsx.cli.diff import diff
+from gsx.cli.doctor import doctor
+from gsx.cli.evaluate import evaluate
+from gsx.cli.export import export
+from gsx.cli.fetch import fetch
+from gsx.cli.gc import gc
+from gsx.cli.generate import generate
+from gsx.cli.keygen import keygen
+from gsx.cli.lineage import lineage
+from gsx.cli.ls import ls
+from gsx.cli.output import printable_lines
+from gsx.cli.prepare import prepare
+from gsx.cli.pretrain import pretrain
+from gsx.cli.pull import pull
+from gsx.cli.push import push
+from gsx.cli.report import report
+from gsx.cli.run import run
+from gsx.cli.show import show
+from gsx.cli.sign import sign
+from gsx.cli.table import table
+from gsx.cli.train import train
+from gsx.cli.tune import tune
+from gsx.cli.verify import verify
 from gsx.errors import GsxError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="gsx")
 def cli() -> None:
-    """Materialize out-of-distribution graph datasets as versioned artifacts on disk."""
+    """Build out-of-distribution graph datasets as versioned artifacts on disk."""
 
 
 for _command in (
-    fetching.fetch,
-    make.prepare,
-    make.describe,
-    pretraining.pretrain,
-    make.generate,
-    augment.augment,
-    learn.train,
-    compare.evaluate,
-    compare.tabulate,
-    tuning.tune,
-    share.export,
-    share.report,
-    make.run,
-    look.datasets,
-    look.ls,
-    look.show,
-    relate.lineage,
-    relate.diff,
-    exchange.push,
-    exchange.pull,
-    exchange.keygen,
-    exchange.sign,
-    care.verify,
-    care.gc,
-    doctor.doctor,
+    fetch,
+    prepare,
+    describe,
+    pretrain,
+    generate,
+    augment,
+    train,
+    evaluate,
+    table,
+    tune,
+    export,
+    report,
+    run,
+    datasets,
+    ls,
+    show,
+    lineage,
+    diff,
+    push,
+    pull,
+    keygen,
+    sign,
+    verify,
+    gc,
+    doctor,
 ):
     cli.add_command(_command)
 
 
 def main() -> None:
-    """Run the command line; expected failures end in one clear message and their exit code."""
-    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ["RANK"] != "0":  # the first one speaks
+    """Run the command line; expected errors print one message and set the exit code."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ["RANK"] != "0":  # only rank 0 prints
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
         code = cli(standalone_mode=False)
@@ -63,11 +84,11 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except click.exceptions.Abort:
-        click.echo("Stopped. Finished shards are kept; run the same command to go on.", err=True)
+        click.echo("Stopped. Finished shards are kept; run the same command to resume.", err=True)
         code = 130
     except GsxError as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        click.echo(plain_lines(f"Error{where}: {error}"), err=True)
+        click.echo(printable_lines(f"Error{where}: {error}"), err=True)
         code = error.exit_code
     except BrokenPipeError:
         code = 0

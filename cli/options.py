@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from gsx.pipeline.distributed.build_shards import Hire
+from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
-"""What shards of a corpus in the store may look like, by the word that says so."""
+"""Value of `--format` → file formats of the shards."""
+
+
+class OptionWithAliases(click.Option):
+    """An option whose names after the first are accepted, but not listed in the help."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the help of the first name."""
+        listed = copy.copy(self)
+        listed.opts = self.opts[:1]
+        return click.Option.get_help_record(listed, ctx)
+
 
 store_option = click.option(
     "--store",
     metavar="DIR|URL",
-    help="Where artifacts lie.  [default: GSX_STORE, else ./artifacts]",
+    help="Artifact store.  [default: GSX_STORE, else ./artifacts]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-quiet_option = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 force_option = click.option(
-    "--force", is_flag=True, help="Make a new generation even if the artifact is there."
+    "--force", is_flag=True, help="Build a new generation even if the artifact exists."
 )
 dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Print the plan and what is missing; run nothing."
+    "--dry-run", is_flag=True, help="Print the plan and which artifacts are missing; build nothing."
 )
 device_option = click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
     default="auto",
     show_default=True,
-    help="Where to compute; `auto` takes a GPU where there is one.",
+    help="Device to compute on; `auto` uses a GPU if there is one.",
 )
 out_option = click.option(
     "--out",
@@ -41,109 +51,89 @@ out_option = click.option(
     metavar="DIR|URL",
     help="Also copy the artifact to this new or empty directory, or URL.",
 )
-portable_option = click.option(
+portable_out_option = click.option(
     "--out",
     type=click.Path(),
     metavar="DIR",
-    help="Also write it to this new or empty directory, for people without gsx.",
+    help="Also export it, in the portable layout, to this new or empty directory.",
 )
-feature_domain_option = click.option(
+feature_range_option = click.option(
     "--domain",
     "domains",
     multiple=True,
     metavar="[FEATURES=]LOW..HIGH[:STEP]",
-    help="Domain of features, such as 0..1 or 0-2=0..255:1.  [default: what is known of the "
-    "dataset, else what training shows]",
+    help="Feature range, such as 0..1 or 0-2=0..255:1; repeatable.  [default: known range of the "
+    "dataset, else range of the training data]",
 )
 replicas_option = click.option(
-    "--replicas", type=int, help="Copies of a graph of labelled nodes.  [default: 4]"
+    "--replicas", type=int, help="Node-level targets: replicas of the graph.  [default: 4]"
 )
 augmented_only_option = click.option(
-    "--augmented-only", is_flag=True, help="Leave the source graphs out."
+    "--augmented-only", is_flag=True, help="Leave the source graphs out of the new corpus."
 )
-seed_option = click.option("--seed", type=int, help="Root of all random streams.  [default: 0]")
+seed_option = click.option(
+    "--seed", type=int, help="Root seed of all random streams.  [default: 0]"
+)
+seed_option_with_default = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Root seed of all random streams."
+)
 num_graphs_option = click.option(
-    "--num-graphs", type=int, help="Graphs of a dataset that is prepared first."
+    "--num-graphs", type=int, help="Graphs of all splits together, if SOURCE is a dataset."
 )
 shard_graphs_option = click.option(
-    "--shard-graphs", type=int, help="Graphs per file.  [default: 25000]"
+    "--shard-graphs", type=int, help="Graphs per shard.  [default: 25000]"
 )
 format_option = click.option(
     "--format",
-    "form",
+    "file_format",
     type=click.Choice(list(FORMATS)),
-    help="How graphs are stored.  [default: parquet]",
+    help="File format of the shards.  [default: parquet]",
 )
-_CREW = (
-    click.option("--workers", type=int, metavar="N", help="Work in N processes of this machine."),
+raw_option = click.option(
+    "--raw",
+    envvar="GSX_RAW_DATA",
+    metavar="DIR",
+    help="Directory of raw data files.  [default: GSX_RAW_DATA]",
+)
+_CLUSTER_OPTIONS = (
+    click.option("--workers", type=int, metavar="N", help="Run on N local worker processes."),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Work on the Dask cluster at this address, such as tcp://host:8786.",
+        help="Run on the Dask cluster at this address, such as tcp://host:8786.",
     ),
     click.option(
         "--memory-limit",
         default="auto",
         show_default=True,
         metavar="SIZE",
-        help="Of each of the N processes, such as 4GB; one that outgrows it is ended.",
+        help="Memory limit per local worker, such as 4GB; a worker above it is killed.",
     ),
 )
-raw_option = click.option(
-    "--raw",
-    envvar="GSX_RAW_DATA",
-    metavar="DIR",
-    help="Folder of raw files that datasets are made from.  [default: GSX_RAW_DATA]",
-)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Which workers a person asked for; none means this process."""
-
-    workers: int | None = None
-    scheduler: str | None = None
-    memory_limit: str = "auto"
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether there are any."""
-        return self.workers is not None or self.scheduler is not None
-
-    def hire(self, say: Callable[[str], None]) -> Hire | None:
-        """Return what opens a crew of these workers."""
-        if not self.elsewhere:
-            return None
-        from gsx.pipeline.distributed.cluster import Workforce
-
-        force = Workforce(
-            workers=self.workers, scheduler=self.scheduler, memory_limit=self.memory_limit
-        )
-        return force.hire(say)
-
-
-def crew_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that choose workers, as one argument ``asked``."""
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that select workers; the command gets them as one argument ``cluster``."""
 
     @functools.wraps(command)
-    def packed(
+    def with_cluster(
         *args: object,
         workers: int | None,
         scheduler: str | None,
         memory_limit: str,
         **options: object,
     ) -> None:
-        asked = Asked(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
-        command(*args, asked=asked, **options)
+        cluster = ClusterOptions(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
+        command(*args, cluster=cluster, **options)
 
-    for option in reversed(_CREW):
-        packed = option(packed)
-    return packed
+    for option in reversed(_CLUSTER_OPTIONS):
+        with_cluster = option(with_cluster)
+    return with_cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
-    """How an artifact is to be made, whichever it is."""
+class RunOptions:
+    """Options of all commands that build artifacts."""
 
     store: str | None
     force: bool
@@ -152,11 +142,11 @@ class Making:
     quiet: bool
 
 
-def making_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of all that make artifacts, as one argument ``making``."""
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that build artifacts, as one argument ``run_options``."""
 
     @functools.wraps(command)
-    def packed(
+    def with_run_options(
         *args: object,
         store: str | None,
         force: bool,
@@ -165,9 +155,9 @@ def making_options(command: Callable[..., None]) -> Callable[..., None]:
         quiet: bool,
         **options: object,
     ) -> None:
-        making = Making(store=store, force=force, dry_run=dry_run, as_json=as_json, quiet=quiet)
-        command(*args, making=making, **options)
+        packed = RunOptions(store=store, force=force, dry_run=dry_run, as_json=as_json, quiet=quiet)
+        command(*args, run_options=packed, **options)
 
     for option in (quiet_option, json_option, dry_run_option, force_option, store_option):
-        packed = option(packed)
-    return packed
+        with_run_options = option(with_run_options)
+    return with_run_options

@@ -1,4 +1,4 @@
-"""The reference of the command line as Markdown, made from the commands themselves."""
+"""Reference of the command line as Markdown, generated from the commands."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from gsx.cli.main import cli
 HEAD = """\
 # Command line
 
-Written by `make docs` from the commands themselves; `gsx COMMAND --help` says the same.
+Generated from the commands by `make docs`. `gsx COMMAND --help` prints the same text.
 """
 
 
 def reference() -> str:
-    """Return one section per command, in the order in which help lists them."""
+    """Return one section per command, in the order of `gsx --help`."""
     context = click.Context(cli, info_name="gsx", **cli.context_settings)
     return "\n".join([HEAD, *_sections(cli, context)])
 
 
 def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
-    for word in group.list_commands(context):
-        command = group.get_command(context, word)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
-            yield from _sections(command, click.Context(command, parent=context, info_name=word))
+            yield from _sections(command, click.Context(command, parent=context, info_name=name))
         elif command is not None:
-            yield from _section(command, click.Context(command, parent=context, info_name=word))
+            yield from _section(command, click.Context(command, parent=context, info_name=name))
 
 
 def _section(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _section(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> str:
-    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _cell(text: str) -> str:

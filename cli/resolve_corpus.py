@@ -1,4 +1,4 @@
-"""Find the corpus that was typed; where there is none, say what would make one."""
+"""Find the corpus that the user named."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ if TYPE_CHECKING:
     from gsx.storage.artifacts.store import Artifact, Store
 
 
-def corpus_named(place: Store, word: str) -> Artifact:
-    """Find a corpus; a word that is a dataset, or looks like one, gets a hint."""
+def resolve_corpus(store: Store, name: str) -> Artifact:
+    """Return the corpus with this key, key prefix or path.
+
+    If there is none and ``name`` is a dataset, or similar to one, the error explains what to do.
+    """
     try:
-        return place.resolve(word, kind="corpus")
+        return store.resolve(name, kind="corpus")
     except ArtifactError as error:
         from gsx.stages.prepare.stage import FAMILIES
 
-        names = [name for family in FAMILIES for name in (*family.names, *family.aliases)]
-        if word in names:
+        datasets = [dataset for family in FAMILIES for dataset in (*family.names, *family.aliases)]
+        if name in datasets:
             message = (
-                f"`{word}` is a dataset. Make a corpus of it with `gsx prepare {word}`, and type "
-                "the key that it prints."
+                f"`{name}` is a dataset, not a corpus. Run `gsx prepare {name}` and pass the key "
+                "that it prints."
             )
             raise UsageError(message) from error
-        guess = difflib.get_close_matches(word, names, n=1)
-        if not guess:
+        matches = difflib.get_close_matches(name, datasets, n=1)
+        if not matches:
             raise
-        message = f"no dataset and no corpus `{word}`. Did you mean `{guess[0]}`?"
+        message = f"no dataset and no corpus `{name}`. Did you mean `{matches[0]}`?"
         raise UsageError(message) from error

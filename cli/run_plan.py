@@ -1,4 +1,4 @@
-"""How commands run a stage or a plan, show it, and hand out what it made."""
+"""Run a stage or a plan for a command: print progress and results, copy the last artifact out."""
 
 from __future__ import annotations
 
@@ -9,35 +9,43 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.output import built_line, built_object, print_json, progress_bar, say, table
+from gsx.cli.output import (
+    artifact_json,
+    artifact_line,
+    format_table,
+    notify,
+    print_json,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gsx.cli.options import Asked, Making
+    from gsx.cli.options import RunOptions
+    from gsx.pipeline.distributed.cluster_options import ClusterOptions
     from gsx.pipeline.plan import Step
-    from gsx.storage.artifacts.publish import Built
+    from gsx.storage.artifacts.publish import BuildResult
     from gsx.storage.artifacts.store import Artifact, Store
 
-    HandOut = Callable[[Artifact, Path, Store], Path]
-    """Writes an artifact to a directory in another form, and returns where."""
-    Made = list[tuple[str, Built, str]]
-    """Steps that were run: name, what it made, where that is."""
+    WriteCopy = Callable[[Artifact, Path, Store], Path]
+    """Writes an artifact to a directory in another layout, and returns the directory."""
+    StepResults = list[tuple[str, BuildResult, str]]
+    """Name, result and path of every step."""
 
 
-def run_stage(
+def run_single_stage(
     name: str,
     options: Mapping[str, Any],
-    given: Mapping[str, Artifact],
-    making: Making,
+    artifacts: Mapping[str, Artifact],
+    run_options: RunOptions,
     out: str | None = None,
     *,
-    asked: Asked | None = None,
-    announce: bool = True,
-) -> Built | None:
-    """Run one stage on given artifacts and return what it made; None when only shown.
+    cluster: ClusterOptions | None = None,
+    print_result: bool = True,
+) -> BuildResult | None:
+    """Run one stage on artifacts and return the result; None for a dry run.
 
-    ``announce`` prints it as JSON where that is asked for.
+    ``print_result`` prints the result as JSON if `--json` is given.
     """
     from gsx.pipeline.plan import Step
     from gsx.pipeline.recipe import parse_config
@@ -45,93 +53,95 @@ def run_stage(
 
     stage = stage_named(name)
     config = parse_config(name, options, f"gsx {name}")
-    results = execute((Step(stage, config, stage.inputs_of(config)),), given, making, out, asked)
-    if making.dry_run:
+    plan = (Step(stage, config, stage.inputs_of(config)),)
+    results = execute_plan(plan, artifacts, run_options, out, cluster)
+    if run_options.dry_run:
         return None
     built, path = results[0][1:]
-    if making.as_json and announce:
-        print_json(built_object(built, path))
+    if run_options.as_json and print_result:
+        print_json(artifact_json(built, path))
     return built
 
 
-def execute(
+def execute_plan(
     plan: tuple[Step, ...],
-    given: Mapping[str, Artifact],
-    making: Making,
+    artifacts: Mapping[str, Artifact],
+    run_options: RunOptions,
     out: str | None = None,
-    asked: Asked | None = None,
-    hand_out: HandOut | None = None,
-) -> Made:
-    """Run a plan, or only show it, and return what each step made and where it is now.
+    cluster: ClusterOptions | None = None,
+    write_copy: WriteCopy | None = None,
+) -> StepResults:
+    """Run a plan and return the results of its steps; a dry run only prints the plan.
 
-    ``hand_out`` writes the last artifact to ``out``; without it the artifact is copied as it is.
+    The last artifact is also written to ``out``: by ``write_copy``, or as an exact copy.
     """
-    from gsx.pipeline.runner import look_ahead, run_plan
+    from gsx.pipeline.runner import run_plan, run_preflight_checks
     from gsx.storage.artifacts.store import Store
 
-    store = Store.at(making.store)
-    if making.dry_run:
-        look_ahead(plan, given)
-        _show_plan(plan, store, given, as_json=making.as_json)
+    store = Store.at(run_options.store)
+    if run_options.dry_run:
+        run_preflight_checks(plan, artifacts)
+        _print_plan(plan, store, artifacts, as_json=run_options.as_json)
         return []
-    quiet = making.quiet or making.as_json
-    speak = (lambda _: None) if making.quiet else say
+    quiet = run_options.quiet or run_options.as_json
+    notify_unless_quiet = (lambda _: None) if run_options.quiet else notify
     results = []
     for step, built in run_plan(
         plan,
         store,
-        given=given,
-        force=making.force,
-        watch=lambda name: progress_bar(name, quiet=quiet),
-        say=speak,
-        hire=None if asked is None else asked.hire(speak),
+        artifacts=artifacts,
+        force=run_options.force,
+        open_progress=lambda name: progress_bar(name, quiet=quiet),
+        notify=notify_unless_quiet,
+        open_executor=None if cluster is None else cluster.executor_factory(notify_unless_quiet),
     ):
-        path = built.artifact.place.url
+        path = built.artifact.location.url
         if out is not None and step is plan[-1]:
-            path = _copy_out(built.artifact, out, store, hand_out)
+            path = _copy_out(built.artifact, out, store, write_copy)
         results.append((step.name, built, path))
         if not quiet:
-            click.echo(built_line(step.name, built))
+            click.echo(artifact_line(step.name, built))
             click.echo(f"          {path}")
     return results
 
 
-def steps_of(made: Made) -> list[dict[str, Any]]:
-    """Return steps as JSON has them."""
-    return [{"step": name, **built_object(built, path)} for name, built, path in made]
+def steps_json(results: StepResults) -> list[dict[str, Any]]:
+    """Return the results of steps as JSON objects."""
+    return [{"step": name, **artifact_json(built, path)} for name, built, path in results]
 
 
-def print_last(made: Made, making: Making) -> None:
-    """Print, where JSON is asked for, what the last step made, and all steps."""
-    if making.as_json and not making.dry_run:
-        steps = steps_of(made)
-        print_json({**{k: v for k, v in steps[-1].items() if k != "step"}, "steps": steps})
+def print_last_step(results: StepResults, run_options: RunOptions) -> None:
+    """Print the result of the last step, and of all steps, if `--json` is given."""
+    if run_options.as_json and not run_options.dry_run:
+        steps = steps_json(results)
+        last = {name: value for name, value in steps[-1].items() if name != "step"}
+        print_json({**last, "steps": steps})
 
 
-def _copy_out(artifact: Artifact, out: str, store: Store, hand_out: HandOut | None) -> str:
-    """Copy an artifact to a directory or a URL, or hand it out there; return where it is now."""
-    from gsx.storage.sharing.copy_out import copy_artifact, send_artifact
+def _copy_out(artifact: Artifact, out: str, store: Store, write_copy: WriteCopy | None) -> str:
+    """Write a copy of an artifact to a directory or a URL and return its address."""
+    from gsx.storage.sharing.copy_out import copy_artifact, upload_copy
 
     if "://" not in out:
-        if hand_out is None:
+        if write_copy is None:
             return str(copy_artifact(artifact, Path(out)))
-        return str(hand_out(artifact, Path(out), store))
-    if hand_out is None:
-        return send_artifact(artifact, out)
+        return str(write_copy(artifact, Path(out), store))
+    if write_copy is None:
+        return upload_copy(artifact, out)
     with tempfile.TemporaryDirectory() as folder:
-        made = hand_out(artifact, Path(folder) / "copy", store)
-        return send_artifact(store.resolve(str(made)), out)
+        copied = write_copy(artifact, Path(folder) / "copy", store)
+        return upload_copy(store.resolve(str(copied)), out)
 
 
-def _show_plan(
-    plan: tuple[Step, ...], store: Store, given: Mapping[str, Artifact], *, as_json: bool
+def _print_plan(
+    plan: tuple[Step, ...], store: Store, artifacts: Mapping[str, Artifact], *, as_json: bool
 ) -> None:
     from gsx.pipeline.plan import inspect_plan
 
-    statuses = inspect_plan(plan, store, given)
+    statuses = inspect_plan(plan, store, artifacts)
     if as_json:
         steps = [dataclasses.asdict(status) for status in statuses]
-        print_json({"store": store.place.url, "steps": steps})
+        print_json({"store": store.location.url, "steps": steps})
         return
     rows = [(s.step, s.kind, s.key[:12] if s.key else None, s.state) for s in statuses]
-    click.echo(table(rows, ("STEP", "KIND", "KEY", "STATE")))
+    click.echo(format_table(rows, ("STEP", "KIND", "KEY", "STATE")))

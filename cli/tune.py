@@ -1,4 +1,4 @@
-"""The command that tunes options of generation and training."""
+"""`gsx tune`: search options of generation and training."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gsx.cli.learn import PRESETS, train_options
 from gsx.cli.options import (
-    Asked,
-    crew_options,
+    cluster_options,
     device_option,
     dry_run_option,
     json_option,
+    num_graphs_option,
     quiet_option,
     raw_option,
+    seed_option_with_default,
     store_option,
 )
-from gsx.cli.output import print_json, progress_bar, say, score_text, table
+from gsx.cli.output import format_score, format_table, notify, print_json, progress_bar
+from gsx.cli.train_options import PRESETS, train_options
+from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 if TYPE_CHECKING:
-    from gsx.pipeline.tuning.study import Tried
-    from gsx.pipeline.tuning.tune import Question, Tuned
+    from gsx.pipeline.tuning.study import FinishedTrial
+    from gsx.pipeline.tuning.tune import TuningRequest, TuningResult
     from gsx.storage.artifacts.store import Artifact, Store
 
 METHODS = ("g-splice", "featx", "g-splice+featx", "drop-node", "drop-edge", "mask-feature",
            "g-mixup", "none")  # fmt: skip
-MANY = 100_000
-ROUND = 4
-"""Choices proposed together where there are workers, however many."""
+MAX_COUNTED = 100_000
+"""Combinations that a dry run counts."""
+ROUND_SIZE = 4
+"""Trials proposed together if there are workers, whatever their number."""
 
 
-@click.command(short_help="Search options of methods and training.")
+@click.command(short_help="Search options of generation and training.")
 @click.argument("source")
 @click.option(
     "--method",
@@ -43,41 +46,49 @@ ROUND = 4
     default="g-splice",
     show_default=True,
     metavar="METHOD",
-    help=f"What makes the corpus: {', '.join(METHODS[:-1])}; none learns from SOURCE.",
+    help=f"Augmentation method: {', '.join(METHODS[:-1])}; none trains on SOURCE.",
 )
 @click.option(
-    "--trials", type=int, default=20, show_default=True, help="Choices to try, earlier ones too."
+    "--trials",
+    type=int,
+    default=20,
+    show_default=True,
+    help="Number of trials, including those of earlier runs.",
 )
 @click.option(
-    "--seeds", type=int, default=1, show_default=True, help="Trainings per trial; the mean decides."
+    "--seeds",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Training runs per trial; their mean score counts.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Root of all random streams.")
+@seed_option_with_default
 @click.option(
     "--round",
-    "at_once",
+    "round_size",
     type=int,
     metavar="N",
-    help="Choices proposed together, which workers try at once.  [default: 1; with workers 4]",
+    help="Trials proposed together; workers run them in parallel.  [default: 1; with workers 4]",
 )
 @click.option(
     "--space",
     type=click.Path(path_type=Path),
     metavar="FILE.toml",
-    help="Values to choose from.  [default: the paper's for the method]",
+    help="Values to try.  [default: those of the paper for the method]",
 )
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),
     default="default",
     show_default=True,
-    help="How long pretraining and training take.",
+    help="Values of epochs and width of pretraining and training.",
 )
-@click.option("--epochs", type=int, help="Passes of training over the corpus.")
-@click.option("--width", type=int, help="Units of every layer of the classifier.")
-@click.option("--num-graphs", type=int, help="Graphs of a dataset that is prepared first.")
+@click.option("--epochs", type=int, help="Epochs of training.")
+@click.option("--width", type=int, help="Hidden units per layer of the classifier.")
+@num_graphs_option
 @raw_option
 @device_option
-@crew_options
+@cluster_options
 @dry_run_option
 @quiet_option
 @json_option
@@ -86,54 +97,55 @@ def tune(
     source: str,
     *,
     trials: int,
-    at_once: int | None,
+    round_size: int | None,
     num_graphs: int | None,
     raw: str | None,
-    asked: Asked,
+    cluster: ClusterOptions,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
     store: str | None,
-    **how: Any,  # noqa: ANN401
+    **options: Any,  # noqa: ANN401
 ) -> None:
-    """Search what makes classifiers best out of distribution.
+    """Search for the options that give the best OOD validation score.
 
-    SOURCE is the name of a dataset, or a corpus. Every trial makes a corpus and trains on it; the
-    best by OOD validation is kept, and test is looked at once, of that one. The same command
-    goes on where an earlier one stopped. What is tried depends on --round, and never on how many
-    workers there are.
+    SOURCE is a dataset or a corpus. Every trial builds a corpus and trains on it. Test scores are
+    computed once, for the trial with the best OOD validation score. The same command resumes an
+    interrupted search. The proposed trials depend on --round, not on the number of workers.
     """
     from gsx.errors import UsageError
     from gsx.storage.artifacts.store import Store
 
-    how["round"] = at_once if at_once is not None else ROUND if asked.elsewhere else 1
+    default_round_size = ROUND_SIZE if cluster.enabled else 1
+    options["round_size"] = default_round_size if round_size is None else round_size
     for name, value in (
-        ("--trials", trials), ("--seeds", how["seeds"]), ("--round", how["round"]),
+        ("--trials", trials), ("--seeds", options["seeds"]), ("--round", options["round_size"]),
     ):  # fmt: skip
         if value < 1:
             raise UsageError(f"{name} must be at least 1; got {value}")
-    place = Store.at(store)
-    found = _source(source, {"num_graphs": num_graphs, "raw": raw}, place, dry_run=dry_run)
-    values = _values(how["space"], how["method"])
+    artifact_store = Store.at(store)
+    prepare_options = {"num_graphs": num_graphs, "raw": raw}
+    corpus = _source_corpus(source, prepare_options, artifact_store, dry_run=dry_run)
+    values = _search_values(options["space"], options["method"])
+    request = None if corpus is None else _make_request(corpus, values, options)
     if dry_run:
-        question = None if found is None else _question(found, values, how)
-        _show(question, values, place, trials, as_json=as_json)
+        _print_plan(request, values, artifact_store, trials, as_json=as_json)
         return
-    assert found is not None
-    question = _question(found, values, how)
-    tuned = _run(question, found, place, trials, asked, quiet=quiet or as_json)
-    document = _document(question, tuned)
+    assert corpus is not None
+    assert request is not None
+    result = _run(request, corpus, artifact_store, trials, cluster, quiet=quiet or as_json)
+    document = _result_json(request, result)
     if as_json:
         print_json(document)
     elif not quiet:
-        click.echo(_text(document))
+        click.echo(_format_result(document))
 
 
-def _source(
+def _source_corpus(
     source: str, options: dict[str, Any], store: Store, *, dry_run: bool
 ) -> Artifact | None:
-    """Return the source corpus, prepared where it is the name of a dataset; None if not yet."""
-    from gsx.cli.resolve_corpus import corpus_named
+    """Return the source corpus; a dataset is prepared first. None: missing in a dry run."""
+    from gsx.cli.resolve_corpus import resolve_corpus
     from gsx.errors import UsageError
     from gsx.pipeline.plan import Step, identity_of
     from gsx.pipeline.recipe import parse_config
@@ -143,138 +155,157 @@ def _source(
 
     if not any(source in (*family.names, *family.aliases) for family in FAMILIES):
         if options["num_graphs"] is not None:
-            raise UsageError("--num-graphs is for a dataset that is prepared first, not a corpus")
-        return corpus_named(store, source)
+            raise UsageError(
+                "--num-graphs applies to datasets only; SOURCE is a corpus. Leave it out."
+            )
+        return resolve_corpus(store, source)
     given = {name: value for name, value in options.items() if value is not None}
     config = parse_config("prepare", {"dataset": source, **given}, "gsx prepare")
     step = Step(stage_named("prepare"), config, {})
     if dry_run:
         return store.find("corpus", identity_of(step, {}).key)
-    return next(built.artifact for _, built in run_plan((step,), store, say=say))
+    return next(built.artifact for _, built in run_plan((step,), store, notify=notify))
 
 
-def _values(path: Path | None, method: str) -> dict[str, tuple[Any, ...]]:
-    from gsx.pipeline.tuning import search_presets as methods
-    from gsx.pipeline.tuning.search_space import read_space
+def _search_values(path: Path | None, method: str) -> dict[str, tuple[Any, ...]]:
+    """Return the values to try: those of a file, or the preset of the method."""
+    from gsx.pipeline.tuning import search_presets
+    from gsx.pipeline.tuning.search_space import read_search_space
 
-    own = methods.METHODS[method].values
-    return dict(own if path is None else read_space(path, method).values)
+    if path is None:
+        return dict(search_presets.METHODS[method].values)
+    return dict(read_search_space(path, method).values)
 
 
-def _question(
-    source: Artifact, values: dict[str, tuple[Any, ...]], how: dict[str, Any]
-) -> Question:
-    from gsx.cli.generate_plan import QUICK
-    from gsx.pipeline.tuning import search_presets as methods
-    from gsx.pipeline.tuning.search_space import Space
-    from gsx.pipeline.tuning.trial import Common
-    from gsx.pipeline.tuning.tune import Question, check_source
+def _make_request(
+    source: Artifact, values: dict[str, tuple[Any, ...]], options: dict[str, Any]
+) -> TuningRequest:
+    from gsx.cli.generate_plan import QUICK_OPTIONS
+    from gsx.pipeline.tuning import search_presets
+    from gsx.pipeline.tuning.search_space import SearchSpace
+    from gsx.pipeline.tuning.trial import SharedOptions
+    from gsx.pipeline.tuning.tune import TuningRequest, check_source_corpus
     from gsx.storage.corpora.corpus import Corpus
 
     corpus = Corpus(source)
     splits = corpus.splits if corpus.info.level == "graph" else corpus.nodes
-    check_source(corpus.info, splits, how["method"])
-    method = methods.METHODS[how["method"]]
+    check_source_corpus(corpus.info, splits, options["method"])
+    method = search_presets.METHODS[options["method"]]
     columns = {column.name for column in corpus.info.columns}
-    given = {name: how[name] for name in ("epochs", "width", "device")} | {"precision": "full"}
-    quick = QUICK if how["preset"] == "quick" else {}
+    given = {name: options[name] for name in ("epochs", "width", "device")} | {"precision": "full"}
+    quick = QUICK_OPTIONS if options["preset"] == "quick" else {}
     fixed = {
-        name: {**quick.get(name, {}), "device": how["device"]} for name in ("extract", "bridge")
+        name: {**quick.get(name, {}), "device": options["device"]} for name in ("extract", "bridge")
     }
-    if method.maker is not None and method.fixed:
-        fixed[method.maker] = dict(method.fixed)
+    if method.corpus_stage is not None and method.fixed:
+        fixed[method.corpus_stage] = dict(method.fixed)
     fixed["train"] = train_options(
-        how["preset"], given, molecules="smiles" in columns, nodes=corpus.info.level == "node"
+        options["preset"], given, molecules="smiles" in columns, nodes=corpus.info.level == "node"
     )
-    return Question(
+    return TuningRequest(
         source_key=source.key,
-        space=Space(values, edge_attributes="edge_attr" in columns),
-        common=Common(maker=method.maker, fixed=fixed, seeds=how["seeds"], seed=how["seed"]),
-        round=how["round"],
+        space=SearchSpace(values, edge_attributes="edge_attr" in columns),
+        shared=SharedOptions(
+            corpus_stage=method.corpus_stage,
+            fixed=fixed,
+            seeds=options["seeds"],
+            seed=options["seed"],
+        ),
+        round_size=options["round_size"],
     )
 
 
 def _run(
-    question: Question, source: Artifact, store: Store, trials: int, asked: Asked, *, quiet: bool
-) -> Tuned:
-    from gsx.pipeline.tuning.tune import tune as search
+    request: TuningRequest,
+    source: Artifact,
+    store: Store,
+    trials: int,
+    cluster: ClusterOptions,
+    *,
+    quiet: bool,
+) -> TuningResult:
+    from gsx.pipeline.tuning.tune import tune as run_tuning
     from gsx.storage.corpora.corpus import Corpus
 
-    def report(tried: Tried, best: Tried | None) -> None:
+    def print_trial(trial: FinishedTrial, best: FinishedTrial | None) -> None:
         if quiet:
             return
-        what = tried.facts.get("reason") if tried.score is None else f"ood_val {tried.score:.2f}"
-        lead = "" if best is None else f"  (best {best.score:.2f}, trial {best.number})"
-        say(f"trial {tried.number:>3}: {what}{lead}  {_short(tried.chosen)}")
+        reason = trial.details.get("reason")
+        outcome = reason if trial.score is None else f"ood_val {trial.score:.2f}"
+        best_so_far = "" if best is None else f"  (best {best.score:.2f}, trial {best.number})"
+        params = _format_params(_decode(trial.params))
+        notify(f"trial {trial.number:>3}: {outcome}{best_so_far}  {params}")
 
-    speak = (lambda _: None) if quiet else say
-    return search(
-        question,
+    notify_unless_quiet = (lambda _: None) if quiet else notify
+    return run_tuning(
+        request,
         source,
         store,
         trials=trials,
         larger_is_better=Corpus(source).info.metric != "rmse",
-        watch=lambda name: progress_bar(name, quiet=quiet),
-        say=speak,
-        report=report,
-        hire=asked.hire(speak),
+        open_progress=lambda name: progress_bar(name, quiet=quiet),
+        notify=notify_unless_quiet,
+        on_trial=print_trial,
+        open_executor=cluster.executor_factory(notify_unless_quiet),
     )
 
 
-def _document(question: Question, tuned: Tuned) -> dict[str, Any]:
-    """Return what scripts are told: test scores of the best trial, and of no other."""
-    from gsx.pipeline.tuning.search_space import SECTIONS, options_of
+def _result_json(request: TuningRequest, result: TuningResult) -> dict[str, Any]:
+    """Return the JSON output, with test scores of the best trial only."""
+    from gsx.pipeline.tuning.search_space import SECTIONS, stage_options
     from gsx.stages.train.confidence_intervals import t_interval
 
-    chosen = [model.manifest.summary["quality"] for model in tuned.made.models]
+    qualities = [model.manifest.summary["quality"] for model in result.artifacts.models]
     splits = ("ood_val", "ood_test", "id_val", "id_test")
-    at_best = [quality["selection"]["ood_val"] for quality in chosen]
+    best_epochs = [quality["selection"]["ood_val"] for quality in qualities]
     scores = {
         split: {
-            "mean": statistics.fmean(each[split] for each in at_best),
-            "interval": t_interval([each[split] for each in at_best]),
+            "mean": statistics.fmean(epoch[split] for epoch in best_epochs),
+            "interval": t_interval([epoch[split] for epoch in best_epochs]),
         }
         for split in splits
-        if all(split in each for each in at_best)
+        if all(split in epoch for epoch in best_epochs)
     }
-    best = tuned.best
+    best = result.best
     return {
-        "study": str(tuned.path),
+        "study": str(result.path),
         "picked_by": "ood_val",
-        "metric": chosen[0]["metric"],
-        "seeds": question.common.seeds,
+        "metric": qualities[0]["metric"],
+        "seeds": request.shared.seeds,
         "trials": [
             {
-                "trial": each.number,
-                "ood_val": each.score,
-                "options": _plain(each.chosen),
-                **each.facts,
+                "trial": trial.number,
+                "ood_val": trial.score,
+                "options": _decode(trial.params),
+                **trial.details,
             }
-            for each in tuned.trials
+            for trial in result.trials
         ],
         "best": {
             "trial": best.number,
             "options": {
-                stage: options for stage in SECTIONS if (options := options_of(best.chosen, stage))
+                stage: options
+                for stage in SECTIONS
+                if (options := stage_options(best.params, stage))
             },
-            "corpus_key": tuned.made.corpus.key,
-            "model_keys": [model.key for model in tuned.made.models],
+            "corpus_key": result.artifacts.corpus.key,
+            "model_keys": [model.key for model in result.artifacts.models],
             "scores": scores,
         },
     }
 
 
-def _text(document: dict[str, Any]) -> str:
+def _format_result(document: dict[str, Any]) -> str:
     rows = [
-        (each["trial"], score_text(each["ood_val"]), _short_options(each["options"]))
-        for each in sorted(document["trials"], key=lambda each: each["trial"])
+        (trial["trial"], format_score(trial["ood_val"]), _format_params(trial["options"]))
+        for trial in sorted(document["trials"], key=lambda trial: trial["trial"])
     ]
     best = document["best"]
     scores = ", ".join(f"{split} {row['mean']:.2f}" for split, row in best["scores"].items())
     lines = [
-        table(rows, ("TRIAL", "OOD_VAL", "OPTIONS")),
+        format_table(rows, ("TRIAL", "OOD_VAL", "OPTIONS")),
         "",
-        f"picked by ood_val: trial {best['trial']}, over {document['seeds']} seed(s)",
+        f"selected by ood_val: trial {best['trial']}, over {document['seeds']} seed(s)",
         f"{document['metric']}: {scores}",
         f"corpus {best['corpus_key'][:12]}, models "
         + ", ".join(key[:12] for key in best["model_keys"]),
@@ -283,52 +314,51 @@ def _text(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _plain(chosen: dict[str, str]) -> dict[str, Any]:
-    return {name: json.loads(label) for name, label in chosen.items()}
+def _decode(params: dict[str, str]) -> dict[str, Any]:
+    return {name: json.loads(value) for name, value in params.items()}
 
 
-def _short(chosen: dict[str, str]) -> str:
-    return _short_options(_plain(chosen))
-
-
-def _short_options(options: dict[str, Any]) -> str:
+def _format_params(params: dict[str, Any]) -> str:
     return " ".join(
         f"{name.partition('.')[2]}={'..'.join(map(str, v)) if isinstance(v, list) else v}"
-        for name, v in options.items()
+        for name, v in params.items()
     )
 
 
-def _show(
-    question: Question | None,
+def _print_plan(
+    request: TuningRequest | None,
     values: dict[str, tuple[Any, ...]],
     store: Store,
     trials: int,
     *,
     as_json: bool,
 ) -> None:
-    """Say what would be tried, and how much of it is done."""
-    from gsx.pipeline.tuning.search_space import Space
+    """Print the values to try and the number of finished trials."""
+    from gsx.pipeline.tuning.search_space import SearchSpace
     from gsx.pipeline.tuning.study import Study
 
-    space = Space(values) if question is None else question.space
-    count = sum(1 for _ in itertools.islice(space.all_choices(), MANY))
-    path = None if question is None else question.study_path(store)
-    done = 0
-    if path is not None and question is not None and path.is_file():
-        done = len(Study(path, space, seed=question.common.seed, larger_is_better=True).tried())
+    space = SearchSpace(values) if request is None else request.space
+    combinations = sum(1 for _ in itertools.islice(space.all_params(), MAX_COUNTED))
+    path = None if request is None else request.study_path(store)
+    finished = 0
+    if path is not None and request is not None and path.is_file():
+        study = Study(path, space, seed=request.shared.seed, larger_is_better=True)
+        finished = len(study.finished_trials())
     document = {
-        "source": None if question is None else question.source_key,
+        "source": None if request is None else request.source_key,
         "study": None if path is None else str(path),
         "trials": trials,
-        "done": done,
-        "choices": count,
-        "values": {name: list(each) for name, each in values.items()},
+        "done": finished,
+        "choices": combinations,
+        "values": {name: list(listed) for name, listed in values.items()},
     }
     if as_json:
         print_json(document)
         return
-    rows = [(n, ", ".join(json.dumps(v) for v in each)) for n, each in values.items()]
-    click.echo(table(rows, ("OPTION", "VALUES")))
-    many = f"{count:,}" if count < MANY else f"{MANY:,} or more"
-    click.echo(f"{many} choices; {done} of {trials} trials done")
-    click.echo("study: " + (str(path) if path else "named once the source corpus is prepared"))
+    rows = [
+        (name, ", ".join(json.dumps(value) for value in listed)) for name, listed in values.items()
+    ]
+    click.echo(format_table(rows, ("OPTION", "VALUES")))
+    count = f"{combinations:,}" if combinations < MAX_COUNTED else f"{MAX_COUNTED:,} or more"
+    click.echo(f"{count} combinations; {finished} of {trials} trials finished")
+    click.echo("study: " + (str(path) if path else "created when the source corpus is prepared"))

@@ -1,4 +1,4 @@
-"""Options of `gsx prepare` for a user's own data, and what they mean as options of the stage."""
+"""Options of `gsx prepare` for user data, and their translation into options of the stage."""
 
 from __future__ import annotations
 
@@ -10,106 +10,110 @@ import click
 from gsx.errors import UsageError
 
 _SOURCES = ("smiles", "tu", "ogb", "pyg", "good", "nodes")
-_LIST = "--smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or --nodes FILE"
+_SOURCE_OPTIONS = "--smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or --nodes FILE"
 _OPTIONS = (
-    click.option("--smiles", metavar="FILE", help="Your own molecules: a CSV table with SMILES."),
-    click.option("--tu", metavar="DIR|ZIP", help="Your own graphs: a dataset in TU files."),
-    click.option("--ogb", metavar="DIR", help="Your own graphs: the folder of an OGB dataset."),
-    click.option("--pyg", metavar="FILE", help="Your own graphs or nodes: PyG data in a .pt file."),
-    click.option("--good", metavar="DIR", help="A domain of a dataset in the layout of GOOD."),
-    click.option("--nodes", metavar="FILE", help="Your own nodes: a CSV table, with --edges."),
-    click.option("--edges", metavar="FILE", help="A CSV table of pairs of node ids."),
-    click.option("--name", help="What to call your own corpus.  [default: that of the file]"),
-    click.option("--smiles-column", metavar="COLUMN", help="Where SMILES are.  [default: smiles]"),
-    click.option("--id-column", metavar="COLUMN", help="Where ids of nodes are.  [default: id]"),
+    click.option("--smiles", metavar="FILE", help="Your molecules: a CSV file with SMILES."),
+    click.option("--tu", metavar="DIR|ZIP", help="Your graphs: TUDataset files."),
+    click.option("--ogb", metavar="DIR", help="Your graphs: directory of an OGB dataset."),
+    click.option(
+        "--pyg", metavar="FILE", help="Your graphs or labelled nodes: PyG data in a .pt file."
+    ),
+    click.option("--good", metavar="DIR", help="One domain of a dataset in GOOD layout."),
+    click.option("--nodes", metavar="FILE", help="Your labelled nodes: a CSV file, with --edges."),
+    click.option("--edges", metavar="FILE", help="CSV file with pairs of node ids."),
+    click.option("--name", help="Name of the corpus.  [default: name of the file]"),
+    click.option(
+        "--smiles-column", metavar="COLUMN", help="Column with SMILES.  [default: smiles]"
+    ),
+    click.option("--id-column", metavar="COLUMN", help="Column with node ids.  [default: id]"),
     click.option(
         "--feature-column",
         "feature_columns",
         metavar="COLUMN",
         multiple=True,
-        help="A feature of nodes; name several.  [default: all columns left]",
+        help="Column with a node feature; repeatable.  [default: all other columns]",
     ),
     click.option(
         "--target",
         "targets",
         metavar="COLUMN",
         multiple=True,
-        help="What to learn; name several for several tasks. Empty cells are missing values.",
+        help="Column with a target; repeatable for several tasks. Empty cells are missing values.",
     ),
     click.option(
         "--task",
         type=click.Choice(["binary", "multitask", "classification", "regression"]),
-        help="What targets are.  [default: told from 0 and 1]",
+        help="Type of the targets.  [default: binary or multitask for values 0 and 1]",
     ),
     click.option(
         "--metric",
         type=click.Choice(["accuracy", "roc_auc", "mcc", "rmse"]),
-        help="How predictions are scored.  [default: per task]",
+        help="Metric of predictions.  [default: depends on the task]",
     ),
     click.option(
         "--domain",
         metavar="size|scaffold|degree|column:NAME",
-        help="What shifts between splits.  [default: size; of nodes degree]",
+        help="Quantity that shifts between splits.  [default: size; degree for nodes]",
     ),
     click.option(
         "--rule",
         type=click.Choice(["domain-sorted", "quantile", "random", "column"]),
-        help="How graphs are split.  [default: domain-sorted]",
+        help="How to split.  [default: domain-sorted]",
     ),
     click.option(
         "--direction",
         type=click.Choice(["ascending", "descending"]),
-        help="Train on the lowest domains, or on the highest.  [default: ascending]",
+        help="Train on the lowest or on the highest domains.  [default: ascending]",
     ),
     click.option(
         "--ratios",
         metavar="A/B/C",
-        help="Shares to train on, in ood_val, in each of id_val and id_test.  [default: .8/.1/.1]",
+        help="Fractions of train, of ood_val, and of id_val and id_test each.  [default: .8/.1/.1]",
     ),
     click.option(
         "--split-column",
         metavar="COLUMN",
-        help="Column (split of OGB, shift of GOOD) that names splits, for --rule column.",
+        help="With --rule column: column with the split (OGB: split name, GOOD: shift).",
     ),
-    click.option("--strict", is_flag=True, help="Refuse a table with rows that cannot be read."),
+    click.option("--strict", is_flag=True, help="Fail if a row cannot be read."),
 )
 
 
-def own_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options for a user's own data."""
+def user_data_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for user data to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def own_config(dataset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the stage that a command line stands for."""
-    sources = {name: given[name] for name in _SOURCES}
-    named = [name for name, file in sources.items() if file is not None]
-    if given["edges"] is not None and given["nodes"] is None:
-        raise UsageError("--edges goes with --nodes FILE, the table of the nodes it joins.")
-    if len(named) + (dataset is not None) > 1:
-        raise UsageError(f"name one thing to prepare: a dataset, {_LIST}")
-    if not named and dataset is None:
+def prepare_config(dataset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the stage `prepare` for the options of the command line."""
+    sources = {name: options[name] for name in _SOURCES}
+    given_sources = [name for name, file in sources.items() if file is not None]
+    if options["edges"] is not None and options["nodes"] is None:
+        raise UsageError("--edges needs --nodes FILE, the table of the nodes.")
+    if len(given_sources) + (dataset is not None) > 1:
+        raise UsageError(f"give exactly one source: a dataset, {_SOURCE_OPTIONS}")
+    if not given_sources and dataset is None:
         raise UsageError(
-            f"Missing argument 'DATASET'. `gsx datasets` lists them; your own data is named with "
-            f"{_LIST}."
+            "Missing argument 'DATASET'. `gsx datasets` lists the datasets; for your own data use "
+            f"{_SOURCE_OPTIONS}."
         )
-    options: dict[str, Any] = {"dataset": named[0] if named else dataset}
-    if named:
-        options["file"] = sources[named[0]]
-    for name, value in given.items():
-        left_open = value is None or value is False or value == ()
-        if name not in sources and not left_open:
-            options[name] = _ratios(value) if name == "ratios" else value
-    return options
+    config: dict[str, Any] = {"dataset": given_sources[0] if given_sources else dataset}
+    if given_sources:
+        config["file"] = sources[given_sources[0]]
+    for name, value in options.items():
+        is_unset = value is None or value is False or value == ()
+        if name not in sources and not is_unset:
+            config[name] = _parse_ratios(value) if name == "ratios" else value
+    return config
 
 
-def _ratios(text: str) -> tuple[float, ...]:
+def _parse_ratios(text: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in text.split("/"))
+        ratios = tuple(float(number) for number in text.split("/"))
     except ValueError:
-        found = ()
-    if len(found) != 3:
-        raise UsageError(f"--ratios takes three shares such as 0.8/0.1/0.1; got `{text}`")
-    return found
+        ratios = ()
+    if len(ratios) != 3:
+        raise UsageError(f"--ratios takes three fractions such as 0.8/0.1/0.1; got `{text}`")
+    return ratios

@@ -1,4 +1,4 @@
-"""The demo: make a real out-of-distribution corpus, look at it, read it, learn from it."""
+"""The demo: build an out-of-distribution corpus, inspect it, read it, and train on it."""
 
 from __future__ import annotations
 
@@ -13,59 +13,58 @@ HERE = Path(__file__).parent
 GSX = (sys.executable, "-m", "gsx")
 WITHOUT = ("--source-only", "--epochs", "40", "--width", "32")
 WITH = ("--epochs", "10", "--width", "32")
-"""As many steps: the corpus holds four times as many training graphs."""
+"""The same number of steps: the augmented corpus has four times as many training graphs."""
 
 
-def gsx(*words: str) -> None:
-    """Run a gsx command as a person would, and show both."""
-    print(f"\n$ gsx {' '.join(words)}", flush=True)
-    subprocess.run([*GSX, *words], check=True)
+def run(*arguments: str) -> None:
+    """Print a gsx command and run it."""
+    print(f"\n$ gsx {' '.join(arguments)}", flush=True)
+    subprocess.run([*GSX, *arguments], check=True)
 
 
-def told(*words: str) -> dict:
-    """Return what a gsx command tells scripts."""
-    made = subprocess.run([*GSX, *words, "--json"], check=True, capture_output=True)
-    return json.loads(made.stdout)
+def run_json(*arguments: str) -> dict:
+    """Run a gsx command with ``--json`` and return its output."""
+    result = subprocess.run([*GSX, *arguments, "--json"], check=True, capture_output=True)
+    return json.loads(result.stdout)
 
 
 def compare(key: str) -> None:
     """Train the same small network without and with augmented graphs, and score both."""
-    print("\nNow the same small network learns without and with the augmented graphs:")
+    print("\nTrain the same small network without and with the augmented graphs:")
     lines = []
     for name, options in (("without", WITHOUT), ("with", WITH)):
-        gsx("train", key, *options)
-        model = told("train", key, *options)["key"]
-        row = told("evaluate", model, key)["splits"]["ood_test"]
+        run("train", key, *options)
+        model = run_json("train", key, *options)["key"]
+        row = run_json("evaluate", model, key)["splits"]["ood_test"]
         low, high = row["interval"]
         lines.append(f"  {name:<8} {row['score']:5.1f} %  (95 % interval {low:.1f} to {high:.1f})")
-    print("\nAccuracy on OOD test graphs, at the epoch that was best on OOD validation:")
+    print("\nAccuracy on OOD test graphs, at the epoch with the best OOD validation score:")
     print("\n".join(lines))
     print(
-        "This is a demo, not a result: one seed, 1,800 source graphs, a network of 32\n"
-        "units. Both took as many steps. Intervals are over the 300 test graphs alone;\n"
-        "other seeds differ by more. What was measured at full size is in\n"
-        "docs/results.md."
+        "This is a demo, not a result: one seed, 1,800 source graphs, hidden size 32. Both runs\n"
+        "took the same number of steps. The intervals cover the sampling of the 300 test graphs\n"
+        "only; other seeds differ by more. docs/results.md has the results at full size."
     )
 
 
 def main() -> None:
     """Run the demo."""
     recipe = str(HERE / "motif.toml")
-    gsx("run", recipe)
-    corpus = told("run", recipe)["steps"][0]
+    run("run", recipe)
+    corpus = run_json("run", recipe)["steps"][0]
     key = corpus["key"][:12]
-    gsx("show", key)
-    gsx("describe", key)
-    gsx("verify", key)
+    run("show", key)
+    run("describe", key)
+    run("verify", key)
 
-    print("\nNow pieces are learned, bridges are learned, and graphs are spliced:")
+    print("\nTrain an extractor and a bridge model, and splice new graphs:")
     recipe = str(HERE / "splice.toml")
-    gsx("generate", recipe)
-    spliced = told("generate", recipe)
-    gsx("show", spliced["key"][:12])
-    gsx("lineage", spliced["key"][:12])
+    run("generate", recipe)
+    spliced = run_json("generate", recipe)
+    run("show", spliced["key"][:12])
+    run("lineage", spliced["key"][:12])
 
-    print("\nThe same file, read by plain pyarrow, without gsx:")
+    print("\nRead a shard with pyarrow, without gsx:")
     shards = sorted((Path(corpus["path"]) / "data").glob("ood_test-*.parquet"))
     table = pq.read_table(shards[0], columns=["graph_id", "num_nodes", "edge_src", "y"])
     for row in table.slice(0, 3).to_pylist():
@@ -74,16 +73,16 @@ def main() -> None:
             f"{len(row['edge_src'])} stored edges, y = {row['y']}"
         )
 
-    import gsx as api
+    import gsx
 
-    batch = next(iter(api.open(spliced["path"]).loader(256, split="train", shuffle=True)))
-    print("\nOne shuffled batch of training graphs, as PyG wants it:")
+    batch = next(iter(gsx.open(spliced["path"]).loader(256, split="train", shuffle=True)))
+    print("\nOne shuffled PyG batch of training graphs:")
     print(f"  {batch}")
     compare(spliced["key"][:12])
-    gsx("report", spliced["key"][:12], "-o", "demo-report.html")
-    print(f"\nThe source corpus is in {corpus['path']}")
-    print(f"The augmented corpus is in {spliced['path']}")
-    print("Open demo-report.html in a browser to look at it.")
+    run("report", spliced["key"][:12], "-o", "demo-report.html")
+    print(f"\nSource corpus:    {corpus['path']}")
+    print(f"Augmented corpus: {spliced['path']}")
+    print("Report:           demo-report.html (open it in a browser)")
 
 
 if __name__ == "__main__":

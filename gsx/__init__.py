@@ -12,7 +12,7 @@ __all__ = ["__version__", "open"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Import the reader only when it is asked for, so that ``import gsx`` costs nothing."""
+    """Import ``open`` on first access, so that ``import gsx`` stays fast."""
     if name == "open":
         from gsx.storage.corpora.corpus import open_corpus
 

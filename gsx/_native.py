@@ -1,4 +1,4 @@
-"""Loops in C, which stand beside their twins in NumPy (docs/adr/0008)."""
+"""Optional compiled extensions with bit-identical NumPy fallbacks (docs/adr/0008)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MODULES = (
 )
 
 
-def compiled(name: str) -> ModuleType | None:
-    """Return compiled loops; None where gsx was installed without a compiler."""
+def load_extension(name: str) -> ModuleType | None:
+    """Return a compiled extension, or None if gsx was installed without a compiler."""
     try:
         return import_module(name)
     except ModuleNotFoundError:

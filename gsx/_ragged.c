@@ -1,19 +1,19 @@
-/* Runs of rows, gathered: the loop of ragged.py. */
+/* Gather runs of rows; used by ragged.py. */
 
-#include "_loops.h"
+#include "_native.h"
 
 static int copy_runs(const char *values, int64_t rows, int64_t width, const int64_t *starts,
-                     const int64_t *counts, Py_ssize_t runs, char *out, int64_t room)
+                     const int64_t *counts, Py_ssize_t runs, char *out, int64_t remaining)
 {
     for (Py_ssize_t i = 0; i < runs; i++) {
         int64_t start = starts[i], count = counts[i];
-        if (start < 0 || count < 0 || count > rows || start > rows - count || count > room)
+        if (start < 0 || count < 0 || count > rows || start > rows - count || count > remaining)
             return 0;
         memcpy(out, values + start * width, (size_t)(count * width));
         out += count * width;
-        room -= count;
+        remaining -= count;
     }
-    return room == 0;
+    return remaining == 0;
 }
 
 static PyObject *gather(PyObject *self, PyObject *args)
@@ -24,7 +24,7 @@ static PyObject *gather(PyObject *self, PyObject *args)
     int done = 0;
     if (!PyArg_ParseTuple(args, "y*ny*y*w*", b + VALUES, &width, b + STARTS, b + COUNTS, b + OUT))
         return NULL;
-    if (width > 0 && hold(b + STARTS, "88") && b[STARTS].len == b[COUNTS].len &&
+    if (width > 0 && item_sizes_match(b + STARTS, "88") && b[STARTS].len == b[COUNTS].len &&
         b[OUT].len % width == 0) {
         Py_BEGIN_ALLOW_THREADS
         done = copy_runs(b[VALUES].buf, b[VALUES].len / width, width, b[STARTS].buf, b[COUNTS].buf,
@@ -32,7 +32,7 @@ static PyObject *gather(PyObject *self, PyObject *args)
         Py_END_ALLOW_THREADS
     }
     release(b, ALL);
-    if (!done) return refused("runs do not lie in the rows, or do not fill what they are put into");
+    if (!done) return value_error("runs exceed the rows, or do not fill the output");
     Py_RETURN_NONE;
 }
 
@@ -41,4 +41,4 @@ static PyMethodDef METHODS[] = {
     {NULL, NULL, 0, NULL},
 };
 
-MODULE(_ragged, "Runs of rows, gathered.", METHODS)
+MODULE(_ragged, "Gather runs of rows.", METHODS)

@@ -1,4 +1,4 @@
-"""Drawings of graphs: places whose distances on paper follow distances in the graph."""
+"""Graph drawing: layout by stress majorization (SMACOF) on shortest-path lengths, and SVG."""
 
 from __future__ import annotations
 
@@ -9,96 +9,97 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
-LARGEST = 150
-"""Nodes of a graph that is worth drawing; of more an eye makes nothing."""
+MAX_NODES = 150
+"""Largest graph that is drawn; larger drawings are not legible."""
 ROUNDS = 80
-"""Steps of stress majorization; more change nothing an eye could see."""
+"""Iterations of stress majorization; more make no visible difference."""
 
 
-def hop_distances(src: Ints, dst: Ints, num_nodes: int) -> Floats:
-    """Return edges on the shortest way between every two nodes, ``[N, N]``.
+def shortest_path_lengths(src: Ints, dst: Ints, num_nodes: int) -> Floats:
+    """Return the length of the shortest path between all pairs of nodes, ``[N, N]``.
 
-    Nodes that no way joins are put two steps further apart than the longest way there is.
+    Pairs without a path get the longest path length plus 2.
     """
-    near = np.zeros((num_nodes, num_nodes), dtype=bool)
-    near[src, dst] = near[dst, src] = True
-    far = np.full((num_nodes, num_nodes), np.inf)
-    np.fill_diagonal(far, 0)
+    adjacent = np.zeros((num_nodes, num_nodes), dtype=bool)
+    adjacent[src, dst] = adjacent[dst, src] = True
+    distance = np.full((num_nodes, num_nodes), np.inf)
+    np.fill_diagonal(distance, 0)
     reached = np.eye(num_nodes, dtype=bool)
-    front, step = reached.copy(), 0
-    while front.any():
+    frontier, step = reached.copy(), 0
+    while frontier.any():
         step += 1
-        front = (front.astype(np.float32) @ near.astype(np.float32) > 0) & ~reached
-        far[front] = step
-        reached |= front
-    longest = far[np.isfinite(far)].max(initial=0)
-    return np.where(np.isfinite(far), far, longest + 2)
+        frontier = (frontier.astype(np.float32) @ adjacent.astype(np.float32) > 0) & ~reached
+        distance[frontier] = step
+        reached |= frontier
+    longest = distance[np.isfinite(distance)].max(initial=0)
+    return np.where(np.isfinite(distance), distance, longest + 2)
 
 
-def places(src: Ints, dst: Ints, num_nodes: int) -> Floats:
-    """Return ``[N, 2]`` places in the unit square, the same for the same graph.
+def node_positions(src: Ints, dst: Ints, num_nodes: int) -> Floats:
+    """Return deterministic positions ``[N, 2]`` in the unit square.
 
-    Classical scaling first, then stress majorization (SMACOF) with weights of one over distance
-    squared, as Kamada and Kawai weigh springs.
+    Classical multidimensional scaling, then stress majorization (SMACOF) with Kamada-Kawai weights
+    (inverse squared distance).
     """
     if num_nodes < 2:
         return np.full((num_nodes, 2), 0.5)
-    far = hop_distances(src, dst, num_nodes)
-    at = _scaled(far)
+    distance = shortest_path_lengths(src, dst, num_nodes)
+    position = _classical_scaling(distance)
     with np.errstate(divide="ignore"):
-        weight = np.where(far > 0, far**-2.0, 0)
+        weight = np.where(distance > 0, distance**-2.0, 0)
     laplacian = np.diag(weight.sum(1)) - weight
     inverse = np.linalg.pinv(laplacian)
     for _ in range(ROUNDS):
-        apart = at[:, None] - at[None]
-        length = np.sqrt((apart**2).sum(-1))
+        difference = position[:, None] - position[None]
+        length = np.sqrt((difference**2).sum(-1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            pull = np.where(length > 1e-9, -weight * far / length, 0)
-        np.fill_diagonal(pull, 0)
-        np.fill_diagonal(pull, -pull.sum(1))
-        at = inverse @ (pull @ at)
-    return _fitted(at)
+            guttman = np.where(length > 1e-9, -weight * distance / length, 0)
+        np.fill_diagonal(guttman, 0)
+        np.fill_diagonal(guttman, -guttman.sum(1))
+        position = inverse @ (guttman @ position)
+    return _fit_to_unit_square(position)
 
 
-def _scaled(far: Floats) -> Floats:
-    """Return the plane that holds most of the distances; ties are broken by the number of a node.
+def _classical_scaling(distance: Floats) -> Floats:
+    """Return the two principal coordinates, plus a small offset per node index.
 
-    Nodes that are alike (twins, leaves of one star) would fall on one point and never part.
+    Without the offset, equivalent nodes such as the leaves of a star would coincide and never
+    separate.
     """
-    nodes = len(far)
-    middle = np.eye(nodes) - 1 / nodes
-    values, vectors = np.linalg.eigh(-0.5 * middle @ far**2 @ middle)
+    nodes = len(distance)
+    centering = np.eye(nodes) - 1 / nodes
+    values, vectors = np.linalg.eigh(-0.5 * centering @ distance**2 @ centering)
     signs = np.sign(vectors[np.abs(vectors).argmax(0), np.arange(nodes)])
     plane = (vectors * signs)[:, -2:][:, ::-1] * np.sqrt(np.maximum(values[-2:][::-1], 1e-6))
-    turn = np.arange(nodes) * 2.399963  # the golden angle
-    return np.asarray(plane + 0.05 * np.column_stack([np.cos(turn), np.sin(turn)]))
+    angle = np.arange(nodes) * 2.399963  # the golden angle
+    return np.asarray(plane + 0.05 * np.column_stack([np.cos(angle), np.sin(angle)]))
 
 
-def _fitted(at: Floats) -> Floats:
-    """Turn the drawing so that it is wide rather than high, and fit it into the unit square."""
-    at = at - at.mean(0)
-    _, _, axes = np.linalg.svd(at, full_matrices=False)
+def _fit_to_unit_square(position: Floats) -> Floats:
+    """Rotate the longest axis to the horizontal and scale the drawing to the unit square."""
+    position = position - position.mean(0)
+    _, _, axes = np.linalg.svd(position, full_matrices=False)
     signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])
-    at = at @ (axes * signs[:, None]).T
-    if at.shape[1] < 2:
-        at = np.column_stack([at, np.zeros(len(at))])
-    reach = np.ptp(at, axis=0).max()
-    middle = (at.max(0) + at.min(0)) / 2
-    return np.asarray((at - middle) / (reach or 1.0) + 0.5)
+    position = position @ (axes * signs[:, None]).T
+    if position.shape[1] < 2:
+        position = np.column_stack([position, np.zeros(len(position))])
+    extent = np.ptp(position, axis=0).max()
+    center = (position.max(0) + position.min(0)) / 2
+    return np.asarray((position - center) / (extent or 1.0) + 0.5)
 
 
 def graph_svg(src: Ints, dst: Ints, num_nodes: int, side: int = 150) -> str:
-    """Draw one graph in the color of the text around it."""
-    at = 8 + places(src, dst, num_nodes) * (side - 16)
+    """Return an SVG drawing of one graph in the current text color."""
+    xy = 8 + node_positions(src, dst, num_nodes) * (side - 16)
     lines = "".join(
-        f"M{at[a, 0]:.0f} {at[a, 1]:.0f}L{at[b, 0]:.0f} {at[b, 1]:.0f}"
+        f"M{xy[a, 0]:.0f} {xy[a, 1]:.0f}L{xy[b, 0]:.0f} {xy[b, 1]:.0f}"
         for a, b in zip(src.tolist(), dst.tolist(), strict=True)
         if a < b
     )
-    dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in at)
-    wide = min(max(60 / (num_nodes**0.5 + 4), 3), 9)
+    dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in xy)
+    dot_width = min(max(60 / (num_nodes**0.5 + 4), 3), 9)
     return (
         f'<svg viewBox="0 0 {side} {side}" width="{side}" height="{side}" fill="none" '
         f'stroke="currentColor"><path stroke-opacity="0.45" d="{lines}"/>'
-        f'<path stroke-width="{wide:.1f}" stroke-linecap="round" d="{dots}"/></svg>'
+        f'<path stroke-width="{dot_width:.1f}" stroke-linecap="round" d="{dots}"/></svg>'
     )

@@ -1,4 +1,4 @@
-"""Where graphs came from, as columns."""
+"""Provenance columns of graph tables."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gsx.table import Values
 
 
 def source_provenance(num_graphs: int) -> dict[str, Values]:
-    """Return the provenance columns of graphs that were not made from others."""
-    plain = {"provenance.lambda": np.nan, "provenance.partner": -1}
+    """Return the provenance columns of source graphs: empty lists and missing values."""
+    missing = {"provenance.lambda": np.nan, "provenance.partner": -1}
     return {
         column.name: Ragged(
             np.zeros(num_graphs + 1, dtype=np.int64),
             np.zeros(0, dtype="uint8" if column.dtype == "text" else column.dtype),
         )
         if column.ragged
-        else np.full(num_graphs, plain[column.name], dtype=column.dtype)
+        else np.full(num_graphs, missing[column.name], dtype=column.dtype)
         for column in PROVENANCE
     }

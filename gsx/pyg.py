@@ -1,4 +1,4 @@
-"""Graph tables as PyG objects, built by pointer arithmetic and never graph by graph."""
+"""Conversion of graph tables to PyG objects, vectorized over all graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from gsx.errors import UsageError
-from gsx.ragged import Array, Ints, Ragged, rows_of, texts_of
+from gsx.ragged import Array, Ints, Ragged, decode_texts, row_indices
 from gsx.schema import SPLITS, Axis, CorpusInfo
 from gsx.table import GraphTable, Values
 
@@ -28,7 +28,7 @@ STANDARD = {
     "node_env_id": "env_id",
     "node_domain_id": "domain_id",
 }
-"""Columns every PyG object gets, and the names PyG users expect; others keep their own names."""
+"""Column → PyG attribute name; other columns keep their names."""
 
 MASKS = {
     "train": "train_mask",
@@ -37,12 +37,12 @@ MASKS = {
     "ood_val": "val_mask",
     "ood_test": "test_mask",
 }
-"""Split of a node → name of the boolean mask of that split."""
+"""Split of a node → name of its boolean mask."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attribute:
-    """One attribute of a ``Data`` and the axis it runs along."""
+    """One attribute of a ``Data`` object and its axis."""
 
     name: str
     axis: Axis
@@ -50,15 +50,15 @@ class _Attribute:
     """A tensor, or one string per graph."""
 
 
-def columns_of(info: CorpusInfo, extra: Sequence[str] = ()) -> list[str]:
-    """Return the columns that PyG objects of a corpus need, and the ``extra`` ones."""
+def pyg_columns(info: CorpusInfo, extra: Sequence[str] = ()) -> list[str]:
+    """Return the columns of the PyG objects of a corpus: the standard and the extra ones."""
     names = {column.name for column in info.columns}
     for column in info.columns:
         text = column.dtype == "text" and column.axis == "graph"
         if column.name in extra and column.ragged and not text:
             raise UsageError(
-                f"column `{column.name}` holds lists, which PyG objects cannot carry; "
-                f'`corpus.table(columns=["{column.name}"])` gives them.'
+                f"column `{column.name}` is ragged and cannot be part of a PyG object. "
+                f'Use `corpus.table(columns=["{column.name}"])`.'
             )
     if info.level == "node":
         standard = {"node_feat", "edge_attr", "node_y", "node_label", "node_env_id",
@@ -69,38 +69,38 @@ def columns_of(info: CorpusInfo, extra: Sequence[str] = ()) -> list[str]:
     return sorted(names & {*standard, *sparse, *extra})
 
 
-def densified(table: GraphTable, info: CorpusInfo) -> GraphTable:
-    """Return the table with features of nodes as plain rows, where they were sparse."""
+def densify_features(table: GraphTable, info: CorpusInfo) -> GraphTable:
+    """Return the table with sparse node features converted to dense rows."""
     if not info.sparse:
         return table
     index, value = table.lists("node", "node_feat_index"), table.lists("node", "node_feat_value")
     rows = np.zeros((len(index), info.num_features), dtype=value.values.dtype)
-    rows[rows_of(index.ptr), index.values] = value.values
+    rows[row_indices(index.ptr), index.values] = value.values
     others = {k: v for k, v in table.node.items() if not k.startswith("node_feat_")}
     return replace(table, node={"node_feat": rows, **others})
 
 
 def collate(table: GraphTable, *, num_features: int | None = None) -> Batch:
-    """Return the graphs as one ``Batch``, equal to ``Batch.from_data_list`` of its graphs."""
+    """Return the graphs as one ``Batch``, equal to ``Batch.from_data_list(data_list(table))``."""
     batch = object.__new__(_DATA_BATCH)
     Data.__init__(batch)
     slices = _slices(table)
     node_ptr, edge_ptr = slices["node"], slices["edge"]
-    none = torch.zeros(len(table), dtype=torch.int64)
+    no_increment = torch.zeros(len(table), dtype=torch.int64)
     values: dict[str, object] = {"edge_index": _edge_index(table, table.node_ptr[:-1])}
     slice_dict: dict[str, Tensor] = {"edge_index": edge_ptr}
     inc_dict: dict[str, Tensor | None] = {"edge_index": node_ptr[:-1]}
     for attribute in _attributes(table, num_features):
         values[attribute.name] = attribute.value
         slice_dict[attribute.name] = slices[attribute.axis]
-        inc_dict[attribute.name] = none if isinstance(attribute.value, Tensor) else None
+        inc_dict[attribute.name] = no_increment if isinstance(attribute.value, Tensor) else None
         if isinstance(attribute.value, Tensor) and attribute.value.layout != torch.strided:
             slice_dict[attribute.name] = node_ptr[:, None]
             inc_dict[attribute.name] = None
     if "x" not in values:
         values["num_nodes"] = table.total_nodes
         batch._store.__dict__["_num_nodes"] = table.num_nodes.tolist()
-    values["batch"] = torch.from_numpy(rows_of(table.node_ptr))
+    values["batch"] = torch.from_numpy(row_indices(table.node_ptr))
     values["ptr"] = node_ptr.clone()
     batch._store._mapping.update(values)
     batch.__dict__.update(_num_graphs=len(table), _slice_dict=slice_dict, _inc_dict=inc_dict)
@@ -125,12 +125,12 @@ def _iter_data(table: GraphTable, num_features: int | None) -> Iterator[Data]:
 
 
 class CorpusDataset(InMemoryDataset):  # type: ignore[misc]
-    """Graphs of a corpus as a PyG ``InMemoryDataset``; nothing is downloaded or processed."""
+    """Graphs of a corpus as a PyG ``InMemoryDataset``, without download or processing."""
 
     def __init__(self, table: GraphTable, info: CorpusInfo) -> None:
         super().__init__()
         self.info = info
-        if len(table) == 1:  # PyG hands out the data of a single graph as it is, uncut
+        if len(table) == 1:  # PyG returns the data of a single graph unsliced
             self.data = data_list(table, num_features=info.num_features)[0]
             return
         data = Data(edge_index=_edge_index(table, np.zeros(len(table), dtype=np.int64)))
@@ -140,7 +140,7 @@ class CorpusDataset(InMemoryDataset):  # type: ignore[misc]
             data[attribute.name] = attribute.value
             slices[attribute.name] = by_axis[attribute.axis]
         if "node_feat_index" in table.node:
-            # PyG cannot cut sparse tensors; its own datasets, too, hold one per graph.
+            # PyG cannot slice sparse tensors; its own datasets hold one tensor per graph as well.
             features = table.select(["node_feat_index", "node_feat_value"])
             data.x = [one.x for one in data_list(features, num_features=info.num_features)]
             slices["x"] = by_axis["graph"]
@@ -151,12 +151,12 @@ class CorpusDataset(InMemoryDataset):  # type: ignore[misc]
 
     @property
     def num_classes(self) -> int:
-        """Classes of the corpus; soft labels have no largest value to count."""
+        """Number of classes, from the schema: it cannot be counted from soft labels."""
         return len(self.info.outputs)
 
 
 def _slices(table: GraphTable) -> dict[Axis, Tensor]:
-    """Return pointers to the graphs along each axis, in memory of their own."""
+    """Return copies of the graph pointers of each axis."""
     return {
         "graph": torch.arange(len(table) + 1),
         "node": torch.from_numpy(table.node_ptr.copy()),
@@ -166,22 +166,22 @@ def _slices(table: GraphTable) -> dict[Axis, Tensor]:
 
 def _attributes(table: GraphTable, num_features: int | None) -> Iterator[_Attribute]:
     axes: tuple[Axis, ...] = ("node", "edge", "graph")
-    of_nodes = {_name(name) for name in table.node}
+    node_names = {_name(name) for name in table.node}
     for axis in axes:
         for name, values in table.columns(axis).items():
             if name in ("edge_src", "edge_dst", "node_feat_value"):
                 continue
-            if axis == "graph" and _name(name) in of_nodes:
-                continue  # where nodes have environments of their own, `env_id` is theirs
+            if axis == "graph" and _name(name) in node_names:
+                continue  # in node-labelled corpora, `env_id` is the environment of the node
             if name == "node_feat_index":
                 yield _Attribute("x", axis, _sparse(table, num_features))
             elif name == "node_split" and isinstance(values, np.ndarray):
-                for split, mask in MASKS.items():
-                    chosen = torch.from_numpy(values == SPLITS.index(split))
-                    yield _Attribute(mask, axis, chosen)
+                for split, mask_name in MASKS.items():
+                    mask = torch.from_numpy(values == SPLITS.index(split))
+                    yield _Attribute(mask_name, axis, mask)
             elif axis == "graph" and isinstance(values, Ragged):
                 if values.values.dtype == np.uint8:
-                    yield _Attribute(_name(name), axis, texts_of(values))
+                    yield _Attribute(_name(name), axis, decode_texts(values))
             else:
                 yield _Attribute(_name(name), axis, _tensor(values))
 
@@ -191,20 +191,20 @@ def _name(column: str) -> str:
 
 
 def _tensor(values: Values) -> Tensor:
-    """Return numbers as torch wants them: whole numbers as int64, never in memory of a file."""
+    """Return a tensor: integers become int64, and read-only (memory-mapped) values are copied."""
     if isinstance(values, Ragged):
-        raise TypeError("a list column has no tensor")
+        raise TypeError("a ragged column cannot be converted to a tensor")
     if values.dtype.kind in "iu" and values.dtype != np.int64:
         return torch.from_numpy(values.astype(np.int64))
     return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 def _edge_index(table: GraphTable, first_node: Ints) -> Tensor:
-    """Return ``[2, E]`` node numbers, those of graph ``g`` raised by ``first_node[g]``."""
+    """Return node indices ``[2, E]``, with ``first_node[g]`` added in graph ``g``."""
     edges = np.empty((2, table.total_edges), dtype=np.int64)
-    raised = np.repeat(first_node, table.num_edges)
-    np.add(table.dense("edge", "edge_src"), raised, out=edges[0])
-    np.add(table.dense("edge", "edge_dst"), raised, out=edges[1])
+    offset = np.repeat(first_node, table.num_edges)
+    np.add(table.dense("edge", "edge_src"), offset, out=edges[0])
+    np.add(table.dense("edge", "edge_dst"), offset, out=edges[1])
     return torch.from_numpy(edges)
 
 

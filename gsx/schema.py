@@ -1,4 +1,4 @@
-"""What a corpus holds, as values that travel in files: columns, task, environments."""
+"""The schema of a corpus, as stored in its files: columns, task, environments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Task = Literal["classification", "binary", "multitask", "regression"]
 Metric = Literal["accuracy", "roc_auc", "mcc", "rmse"]
 
 SPLITS = ("train", "id_val", "id_test", "ood_val", "ood_test", "all")
-"""Names of splits, in the order in which a corpus lists them; ``all`` holds node-level graphs."""
+"""Names of splits, in corpus order; ``all`` holds the graphs of node-labelled corpora."""
 
 ORIGINS = (
     "source",
@@ -25,15 +25,15 @@ ORIGINS = (
     "maskfeature",
     "g_mixup",
 )
-"""How a graph came to be."""
+"""Operations that create graphs."""
 
 
 class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One value of a wide column whose codes stand for words."""
+    """One feature of a vector column whose values are categorical codes."""
 
     name: str
     words: tuple[str, ...]
-    """Word of every code, from 0."""
+    """Category names, by code from 0."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,54 +42,54 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     """Words joined by ``_``; ``provenance.parents`` is a field of the struct ``provenance``."""
     axis: Axis
-    """What one row of the column belongs to."""
+    """Whether a row belongs to a graph, a node or an edge."""
     dtype: str
     """NumPy name of a number type, or ``text``."""
     width: int | None = None
-    """Values per row; None for one plain value."""
+    """Values per row; None for scalars."""
     ragged: bool = False
-    """Whether each row is a list of its own length."""
+    """Whether rows are lists of different lengths."""
     vocabulary: tuple[str, ...] = ()
-    """Words the codes stand for; on disk the words are written, not the codes."""
+    """Category names by code; Parquet files contain the names, not the codes."""
     doc: str = ""
-    """What the column means."""
+    """Description."""
     features: tuple[Feature, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Names and words of the values of a row, where the codes of each value have words of their
-    own; unlike ``vocabulary``, the codes are written. Left out of files where there are none."""
+    """Category names of each feature of a vector column; unlike with ``vocabulary``, files contain
+    the codes. Omitted from files if unset."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One group of graphs that share a condition."""
+    """A group of training examples with a similar domain."""
 
     id: int
     """The ``env_id`` of its graphs; ids are contiguous from 0."""
     name: str
-    """What the graphs of the environment have in common."""
+    """Description of the common property of its graphs."""
     origin: str = "source"
-    """``source``, or the origin of the augmented graphs that make it up."""
+    """``source``, or the origin of its augmented graphs."""
 
 
 class CorpusInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a reader must know of a corpus; each shard carries it and so explains itself."""
+    """Description of a corpus; also stored in every shard, so that shards are self-describing."""
 
     name: str
     """Name of the dataset, for example ``motif-size``."""
     level: Level = "graph"
     """Whether graphs or nodes are labelled."""
     task: Task = "classification"
-    """How ``y`` is read: a class distribution, a probability per task, or a value per task."""
+    """Meaning of ``y``: a class distribution, a probability per task, or a value per task."""
     metric: Metric = "accuracy"
-    """The published score of the dataset."""
+    """The standard metric of the dataset."""
     outputs: tuple[str, ...]
-    """Names of the classes, or of the tasks; as many as ``y`` is wide."""
+    """Names of the classes or tasks, one per column of ``y``."""
     domain: str
-    """What shifts between splits: ``size``, ``base``, ``scaffold``, …"""
+    """The quantity that shifts between splits: ``size``, ``base``, ``scaffold``, …"""
     domains: tuple[str, ...] = ()
-    """What each ``domain_id`` stands for, where that is known."""
+    """Names of the domains by ``domain_id``; empty if unknown."""
     environments: tuple[Environment, ...]
-    """What each ``env_id`` stands for; how many graphs each has is in ``env_table.json``."""
+    """Environments by ``env_id``; ``env_table.json`` contains their counts."""
     columns: tuple[Column, ...]
-    """Every column, in the order in which it is written."""
+    """Every column, in file order."""
     num_features: int
     """Features per node, dense or sparse."""
     description: str = ""
@@ -97,7 +97,7 @@ class CorpusInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     citation: str = ""
 
     def column(self, name: str) -> Column:
-        """Return the column called ``name``; KeyError when there is none."""
+        """Return the column ``name``; raise KeyError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -122,7 +122,7 @@ def corpus_columns(
     edge_feature_words: tuple[Feature, ...] = (),
     extras: tuple[Column, ...] = (),
 ) -> tuple[Column, ...]:
-    """Return the columns every corpus has, for the given sizes, and the dataset's own extras."""
+    """Return the standard columns for the given sizes, followed by the extra columns."""
     columns = [
         Column(name="graph_id", axis="graph", dtype="int64", doc="unique in the corpus"),
         Column(name="split", axis="graph", dtype="int8", vocabulary=SPLITS, doc="split"),
@@ -169,7 +169,7 @@ def corpus_columns(
 
 
 def label_columns(axis: Axis, outputs: int) -> list[Column]:
-    """Return the soft and the hard label of graphs or of nodes."""
+    """Return the columns of the soft and the hard label of graphs or nodes."""
     prefix = "node_" if axis == "node" else ""
     return [
         Column(name=f"{prefix}y", axis=axis, dtype="float32", width=outputs,
@@ -195,4 +195,4 @@ PROVENANCE = (
     Column(name="provenance.stream", axis="graph", dtype="text", ragged=True,
            doc="name of the random stream that made the graph"),
 )  # fmt: skip
-"""Where a graph came from, enough to rebuild it and to audit its label."""
+"""Provenance of a graph, sufficient to rebuild it and to check its label."""

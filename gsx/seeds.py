@@ -1,4 +1,4 @@
-"""Random streams found by name, so that no result depends on order, workers or what ran before."""
+"""Named random streams: results do not depend on execution order or the number of workers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import cast
 
 import numpy as np
 
-_AT_ONCE = 4
-"""Numbers that a step of the counter makes."""
+_BLOCK = 4
+"""Numbers per counter step of Philox."""
 
 
 def rng(seed: int, *name: str | int) -> np.random.Generator:
-    """Return the counter-based stream called ``name`` under ``seed``.
+    """Return the counter-based random generator (Philox) with key ``(seed, *name)``.
 
     >>> rng(0, "splice", "shard", 3).integers(1000) == rng(0, "splice", "shard", 3).integers(1000)
     True
@@ -21,7 +21,7 @@ def rng(seed: int, *name: str | int) -> np.random.Generator:
 
 
 def stream_key(seed: int, *name: str | int) -> int:
-    """Return the 128-bit key of a stream; the parts of a name cannot run into each other."""
+    """Return the 128-bit key of a stream; the parts of a name are encoded unambiguously."""
     parts = "".join(
         f"{'str' if isinstance(part, str) else 'int'}:{len(str(part))}:{part};"
         for part in (seed, *name)
@@ -30,7 +30,7 @@ def stream_key(seed: int, *name: str | int) -> int:
 
 
 def skip(stream: np.random.Generator, count: int) -> None:
-    """Leave out as many numbers as ``stream.random(count)`` takes, without making them.
+    """Advance ``stream`` as ``stream.random(count)`` does, without generating the numbers.
 
     >>> one, other = rng(0, "a"), rng(0, "a")
     >>> skip(one, 9)
@@ -38,8 +38,8 @@ def skip(stream: np.random.Generator, count: int) -> None:
     True
     """
     counter = cast("np.random.Philox", stream.bit_generator)
-    rest = count - (_AT_ONCE - int(counter.state["buffer_pos"]))
-    if rest >= _AT_ONCE:
-        counter.advance(rest // _AT_ONCE)
-        count = rest % _AT_ONCE
+    rest = count - (_BLOCK - int(counter.state["buffer_pos"]))
+    if rest >= _BLOCK:
+        counter.advance(rest // _BLOCK)
+        count = rest % _BLOCK
     stream.random(count)

@@ -1,4 +1,4 @@
-"""The graph table: many graphs as concatenated arrays, the one type that crosses layers."""
+"""Graph tables: many graphs as concatenated arrays. All layers exchange graphs in this form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gsx.errors import TableError
-from gsx.ragged import Array, Ints, Ragged, Runs, concat_ragged, pointers, rows_of, same_array
+from gsx.ragged import Array, Ints, Ragged, Runs, arrays_equal, concat_ragged, pointers, row_indices
 from gsx.schema import Axis
 
 Values = Array | Ragged
@@ -17,10 +17,10 @@ Values = Array | Ragged
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphTable:
-    """Graphs as concatenated arrays; graph ``g`` owns nodes ``node_ptr[g]:node_ptr[g + 1]``.
+    """Graphs as concatenated arrays; graph ``g`` has the nodes ``node_ptr[g]:node_ptr[g + 1]``.
 
-    Edges hold local node numbers, so slices and permutations never rewrite them. Tables are values:
-    every operation returns a new one, and slices share memory with their source.
+    Edges contain local node indices, so slices and permutations do not change them. Tables are
+    immutable: every operation returns a new table. Slices share memory with their source.
     """
 
     node_ptr: Ints
@@ -32,7 +32,7 @@ class GraphTable:
     node: Mapping[str, Values] = field(default_factory=dict)
     """Columns with one row per node."""
     edge: Mapping[str, Values] = field(default_factory=dict)
-    """Columns with one row per edge; ``edge_src`` and ``edge_dst`` are always there."""
+    """Columns with one row per edge; always includes ``edge_src`` and ``edge_dst``."""
 
     def __len__(self) -> int:
         return len(self.node_ptr) - 1
@@ -48,15 +48,15 @@ class GraphTable:
         """Show columns and the first graphs in a notebook."""
         from html import escape
 
-        from gsx.graph_svg import LARGEST, graph_svg
+        from gsx.graph_svg import MAX_NODES, graph_svg
 
         axes: tuple[Axis, ...] = ("graph", "node", "edge")
         rows = "".join(
-            f"<tr><td>{axis}</td><td><code>{escape(name)}</code></td><td>{_kind(values)}</td></tr>"
+            f"<tr><td>{axis}</td><td><code>{escape(name)}</code></td><td>{_dtype(values)}</td></tr>"
             for axis in axes
             for name, values in self.columns(axis).items()
         )
-        small = np.flatnonzero(self.num_nodes <= LARGEST)[:4].tolist()
+        small = np.flatnonzero(self.num_nodes <= MAX_NODES)[:4].tolist()
         drawn = "".join(
             graph_svg(one.dense("edge", "edge_src"), one.dense("edge", "edge_dst"), one.total_nodes)
             for one in (self.slice(row, row + 1) for row in small)
@@ -69,22 +69,22 @@ class GraphTable:
 
     @property
     def num_nodes(self) -> Ints:
-        """Nodes of each graph, ``[G]``."""
+        """Number of nodes of each graph, ``[G]``."""
         return np.diff(self.node_ptr)
 
     @property
     def num_edges(self) -> Ints:
-        """Stored edges of each graph, both directions counted, ``[G]``."""
+        """Number of stored edges of each graph, with both directions counted, ``[G]``."""
         return np.diff(self.edge_ptr)
 
     @property
     def total_nodes(self) -> int:
-        """Nodes of all graphs."""
+        """Number of nodes of all graphs."""
         return int(self.node_ptr[-1])
 
     @property
     def total_edges(self) -> int:
-        """Stored edges of all graphs."""
+        """Number of stored edges of all graphs."""
         return int(self.edge_ptr[-1])
 
     def columns(self, axis: Axis) -> Mapping[str, Values]:
@@ -92,7 +92,7 @@ class GraphTable:
         return {"graph": self.graph, "node": self.node, "edge": self.edge}[axis]
 
     def slice(self, start: int, stop: int) -> GraphTable:
-        """Return graphs ``start:stop`` without copying their values."""
+        """Return graphs ``start:stop`` without copying values."""
         start, stop, _ = slice(start, stop).indices(len(self))
         stop = max(start, stop)
         node_ptr = self.node_ptr[start : stop + 1]
@@ -106,7 +106,7 @@ class GraphTable:
         )
 
     def take(self, graphs: Ints) -> GraphTable:
-        """Return the given graphs in the given order; a graph may be taken many times."""
+        """Return ``graphs`` in the given order; repetitions are allowed."""
         graphs = np.asarray(graphs, dtype=np.int64)
         nodes, edges = (
             Runs(ptr[graphs], ptr[graphs + 1] - ptr[graphs])
@@ -125,7 +125,7 @@ class GraphTable:
         return self.take(np.flatnonzero(keep))
 
     def select(self, names: Iterable[str]) -> GraphTable:
-        """Return the table with only the named columns; structure always stays."""
+        """Return the table with only the named columns, ``edge_src`` and ``edge_dst``."""
         wanted = {*names, "edge_src", "edge_dst"}
         return GraphTable(
             node_ptr=self.node_ptr,
@@ -151,26 +151,26 @@ class GraphTable:
         )
 
     def edge_graph(self) -> Ints:
-        """Return the graph of every edge, ``[E]``."""
-        return rows_of(self.edge_ptr)
+        """Return the graph index of every edge, ``[E]``."""
+        return row_indices(self.edge_ptr)
 
     def dense(self, axis: Axis, name: str) -> Array:
-        """Return a column that holds plain rows; TableError when it holds lists or is absent."""
+        """Return a dense column; raise TableError if it is ragged or missing."""
         values = self.columns(axis).get(name)
         if not isinstance(values, np.ndarray):
-            have = ", ".join(self.columns(axis)) or "none"
-            raise TableError(f"no plain {axis} column `{name}` in this table; it has: {have}")
+            available = ", ".join(self.columns(axis)) or "none"
+            raise TableError(f"no dense {axis} column `{name}` in this table; it has: {available}")
         return values
 
     def lists(self, axis: Axis, name: str) -> Ragged:
-        """Return a column that holds lists; TableError when it holds plain rows or is absent."""
+        """Return a ragged column; raise TableError if it is dense or missing."""
         values = self.columns(axis).get(name)
         if not isinstance(values, Ragged):
-            raise TableError(f"no list column `{name}` on the {axis} axis of this table")
+            raise TableError(f"no ragged column `{name}` on the {axis} axis of this table")
         return values
 
     def equals(self, other: GraphTable) -> bool:
-        """Say whether both tables hold the same columns with the same content; NaN equals NaN."""
+        """Return whether both tables have the same columns and values; NaN equals NaN."""
         return (
             np.array_equal(self.node_ptr, other.node_ptr)
             and np.array_equal(self.edge_ptr, other.edge_ptr)
@@ -185,13 +185,13 @@ class GraphTable:
         )
 
     def validate(self) -> GraphTable:
-        """Return the table if its structure holds together, else say which graph breaks it."""
+        """Return the table if pointers, lengths and edges are valid, else raise TableError."""
         _check_pointers("node_ptr", self.node_ptr)
         _check_pointers("edge_ptr", self.edge_ptr)
         if len(self.node_ptr) != len(self.edge_ptr):
             raise TableError(
-                f"node_ptr is for {len(self.node_ptr) - 1} graphs, "
-                f"edge_ptr for {len(self.edge_ptr) - 1}"
+                f"node_ptr describes {len(self.node_ptr) - 1} graphs, "
+                f"edge_ptr {len(self.edge_ptr) - 1}"
             )
         expected = {"graph": len(self), "node": self.total_nodes, "edge": self.total_edges}
         axes: tuple[Axis, ...] = ("graph", "node", "edge")
@@ -205,25 +205,25 @@ class GraphTable:
         limit = np.repeat(self.num_nodes.astype(np.uint32), self.num_edges)
         for name in ("edge_src", "edge_dst"):
             ends = self.dense("edge", name)
-            # Read without a sign, what is negative is beyond every limit.
-            bad = np.flatnonzero(ends.view(f"u{ends.itemsize}") >= limit)
-            if len(bad):
-                at = int(bad[0])
-                graph = int(np.searchsorted(self.edge_ptr, at, side="right")) - 1
+            # As unsigned integers, negative values exceed every limit.
+            invalid = np.flatnonzero(ends.view(f"u{ends.itemsize}") >= limit)
+            if len(invalid):
+                edge = int(invalid[0])
+                graph = int(np.searchsorted(self.edge_ptr, edge, side="right")) - 1
                 raise TableError(
-                    f"{self.describe(graph)}: edge {at - int(self.edge_ptr[graph])} has {name} "
-                    f"{int(ends[at])}, but the graph has {int(self.num_nodes[graph])} nodes"
-                    f" ({len(bad)} such edges in all)"
+                    f"{self.describe(graph)}: edge {edge - int(self.edge_ptr[graph])} has {name} "
+                    f"{int(ends[edge])}, but the graph has {int(self.num_nodes[graph])} nodes"
+                    f" ({len(invalid)} such edges in total)"
                 )
 
     def describe(self, graph: int) -> str:
-        """Name one graph in an error message."""
+        """Return the name of a graph for error messages."""
         ids = self.graph.get("graph_id")
         return f"graph {ids[graph]}" if isinstance(ids, np.ndarray) else f"graph at row {graph}"
 
 
 def concat(tables: Sequence[GraphTable]) -> GraphTable:
-    """Stack the graphs of tables that have the same columns."""
+    """Return the graphs of all tables, which must have the same columns."""
     if not tables:
         raise TableError("concat needs at least one table")
     first = tables[0]
@@ -231,10 +231,10 @@ def concat(tables: Sequence[GraphTable]) -> GraphTable:
         return first
     for table in tables[1:]:
         for axis in ("graph", "node", "edge"):
-            have, want = table.columns(axis).keys(), first.columns(axis).keys()
-            if have != want:
-                odd = ", ".join(sorted(have ^ want))
-                raise TableError(f"cannot concatenate: {axis} columns differ in {odd}")
+            names, expected = table.columns(axis).keys(), first.columns(axis).keys()
+            if names != expected:
+                different = ", ".join(sorted(names ^ expected))
+                raise TableError(f"cannot concatenate: {axis} columns differ in {different}")
     return GraphTable(
         node_ptr=pointers(np.concatenate([table.num_nodes for table in tables])),
         edge_ptr=pointers(np.concatenate([table.num_edges for table in tables])),
@@ -244,32 +244,35 @@ def concat(tables: Sequence[GraphTable]) -> GraphTable:
     )
 
 
-def cut(parts: Iterable[GraphTable], size: int) -> Iterator[GraphTable]:
-    """Yield the graphs of tables ``size`` at a time, and the rest; without any, one empty table."""
-    held: list[GraphTable] = []
+def rechunk(tables: Iterable[GraphTable], size: int) -> Iterator[GraphTable]:
+    """Yield tables of ``size`` graphs; the last one may be smaller.
+
+    ``tables`` must contain at least one table. If all are empty, one empty table is yielded.
+    """
+    buffer: list[GraphTable] = []
     count, first = 0, True
-    for part in parts:
-        held.append(part)
-        count += len(part)
+    for table in tables:
+        buffer.append(table)
+        count += len(table)
         if count < size:
             continue
-        whole, first = concat(held), False
-        held.clear()  # while the whole is used, its parts need not be there
+        merged, first = concat(buffer), False
+        buffer.clear()  # frees the inputs while the merged table is in use
         full = count - count % size
-        yield from (whole.slice(start, start + size) for start in range(0, full, size))
+        yield from (merged.slice(start, start + size) for start in range(0, full, size))
         if full < count:
-            held.append(whole.take(np.arange(full, count)))
+            buffer.append(merged.take(np.arange(full, count)))
         count -= full
-        del whole
+        del merged
     if count or first:
-        yield concat(held)
+        yield concat(buffer)
 
 
-def _kind(values: Values) -> str:
-    """Say what a column holds."""
+def _dtype(values: Values) -> str:
+    """Return dtype and width of a column for display."""
     inner = values.values if isinstance(values, Ragged) else values
-    wide = f" x {inner.shape[1]}" if inner.ndim == 2 else ""
-    return f"{'lists of ' if isinstance(values, Ragged) else ''}{inner.dtype}{wide}"
+    width = f" x {inner.shape[1]}" if inner.ndim == 2 else ""
+    return f"{'lists of ' if isinstance(values, Ragged) else ''}{inner.dtype}{width}"
 
 
 def _slice(columns: Mapping[str, Values], start: int, stop: int) -> dict[str, Values]:
@@ -288,7 +291,7 @@ def _take(columns: Mapping[str, Values], rows: Ints) -> dict[str, Values]:
 
 def _take_runs(columns: Mapping[str, Values], runs: Runs) -> dict[str, Values]:
     return {
-        name: runs.of_lists(values) if isinstance(values, Ragged) else runs.of(values)
+        name: runs.take_ragged(values) if isinstance(values, Ragged) else runs.take(values)
         for name, values in columns.items()
     }
 
@@ -299,7 +302,7 @@ def _concat(parts: Sequence[Mapping[str, Values]]) -> dict[str, Values]:
         lists = [values for part in parts if isinstance(values := part[name], Ragged)]
         arrays = [values for part in parts if isinstance(values := part[name], np.ndarray)]
         if lists and arrays:
-            raise TableError(f"cannot concatenate: `{name}` holds lists here and plain rows there")
+            raise TableError(f"cannot concatenate: `{name}` is ragged in some tables only")
         merged[name] = concat_ragged(lists) if lists else np.concatenate(arrays)
     return merged
 
@@ -309,15 +312,15 @@ def _same(left: Values, right: Values) -> bool:
         return left.equals(right)
     if isinstance(left, Ragged) or isinstance(right, Ragged):
         return False
-    return same_array(left, right)
+    return arrays_equal(left, right)
 
 
 def _check_pointers(name: str, ptr: Ints) -> None:
     if ptr.ndim != 1 or len(ptr) == 0 or ptr[0] != 0:
-        raise TableError(f"{name} must be a list of pointers that starts at 0")
+        raise TableError(f"{name} must be a one-dimensional pointer array that starts at 0")
     if len(ptr) > 1 and int(np.diff(ptr).min()) < 0:
         row = int(np.argmin(np.diff(ptr)))
-        raise TableError(f"{name} goes backwards at row {row}: {ptr[row]} then {ptr[row + 1]}")
+        raise TableError(f"{name} decreases at row {row}, from {ptr[row]} to {ptr[row + 1]}")
 
 
 def _check_rows(axis: Axis, name: str, values: Values, expected: int) -> None:
@@ -329,5 +332,6 @@ def _check_rows(axis: Axis, name: str, values: Values, expected: int) -> None:
         _check_pointers(f"pointers of `{name}`", values.ptr)
         if int(values.ptr[-1]) != len(values.values):
             raise TableError(
-                f"`{name}` holds {len(values.values)} values, its pointers end at {values.ptr[-1]}"
+                f"`{name}` has {len(values.values)} values, but its pointers end at "
+                f"{values.ptr[-1]}"
             )

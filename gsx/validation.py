@@ -1,25 +1,24 @@
-"""What the values of a corpus may be: checked before anything is written, and on verification."""
+"""Validation of graph tables against the schema of a corpus, on writing and on verification."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gsx.errors import TableError
-from gsx.ragged import Array, Ragged, rows_of
+from gsx.ragged import Array, Ragged, row_indices
 from gsx.schema import SPLITS, Column, CorpusInfo, Feature
 from gsx.table import GraphTable
 
 
-def check_content(table: GraphTable, info: CorpusInfo) -> GraphTable:
-    """Return ``table`` if it may be stored as ``info`` says, else name what breaks a rule.
+def validate_table(table: GraphTable, info: CorpusInfo) -> GraphTable:
+    """Return ``table`` if it conforms to ``info``, else raise TableError with the first problem.
 
-    Accepted by the specification: self-loops, repeated edges, graphs without nodes or edges,
-    missing labels (NaN).
+    Allowed: self-loops, repeated edges, graphs without nodes or edges, missing labels (NaN).
     """
     table.validate()
     for column in info.columns:
         _check_column(table, column)
-    _check_strangers(table, info)
+    _check_unknown_columns(table, info)
     _check_ids(table)
     _check_finite(table, info)
     _check_labels(table, info)
@@ -33,7 +32,8 @@ def _check_column(table: GraphTable, column: Column) -> None:
     if values is None:
         raise TableError(f"column `{column.name}` is missing from the {column.axis} columns")
     if isinstance(values, Ragged) != column.ragged:
-        raise TableError(f"column `{column.name}` must hold {'lists' if column.ragged else 'rows'}")
+        layout = "ragged" if column.ragged else "dense"
+        raise TableError(f"column `{column.name}` must be {layout}")
     array = values.values if isinstance(values, Ragged) else values
     dtype = "uint8" if column.dtype == "text" else column.dtype
     if array.dtype != np.dtype(dtype):
@@ -41,7 +41,7 @@ def _check_column(table: GraphTable, column: Column) -> None:
     shape = () if column.width is None else (column.width,)
     if shape == (0,):
         raise TableError(
-            f"column `{column.name}` is 0 wide. Where nodes have no features, give each a 1."
+            f"column `{column.name}` has width 0. If nodes have no features, use a constant 1."
         )
     if array.shape[1:] != shape:
         raise TableError(
@@ -56,47 +56,48 @@ def _check_column(table: GraphTable, column: Column) -> None:
     ):
         raise TableError(f"column `{column.name}` has codes outside its vocabulary")
     if column.features:
-        _check_words(array, column, column.features)
+        _check_feature_codes(array, column, column.features)
 
 
-def _check_words(array: Array, column: Column, features: tuple[Feature, ...]) -> None:
+def _check_feature_codes(array: Array, column: Column, features: tuple[Feature, ...]) -> None:
     if len(features) != column.width:
         raise TableError(
-            f"column `{column.name}` is {column.width} wide and has words for {len(features)}"
+            f"column `{column.name}` has width {column.width}, but category names for "
+            f"{len(features)} features"
         )
-    for place, feature in enumerate(features):
-        values = array[:, place]
+    for index, feature in enumerate(features):
+        values = array[:, index]
         if len(values) and not 0 <= values.min() <= values.max() < len(feature.words):
             raise TableError(
-                f"column `{column.name}` has values of `{feature.name}` that have no word"
+                f"column `{column.name}` has codes of `{feature.name}` without a category name"
             )
 
 
-def _check_strangers(table: GraphTable, info: CorpusInfo) -> None:
+def _check_unknown_columns(table: GraphTable, info: CorpusInfo) -> None:
     listed = {column.name for column in info.columns}
-    strangers = sorted({*table.graph, *table.node, *table.edge} - listed)
-    if strangers:
+    unknown = sorted({*table.graph, *table.node, *table.edge} - listed)
+    if unknown:
         raise TableError(
-            f"column `{strangers[0]}` is not in the description of the corpus, so it would be lost"
+            f"column `{unknown[0]}` is not in the schema of the corpus and would be lost"
         )
 
 
 def _check_ids(table: GraphTable) -> None:
     ids = np.sort(table.dense("graph", "graph_id"))
-    again = np.flatnonzero(ids[1:] == ids[:-1])
-    if len(again):
-        raise TableError(f"graph_id {int(ids[again[0]])} stands for more than one graph")
+    duplicates = np.flatnonzero(ids[1:] == ids[:-1])
+    if len(duplicates):
+        raise TableError(f"graph_id {int(ids[duplicates[0]])} belongs to more than one graph")
 
 
 def _check_text(values: Ragged, column: Column) -> None:
-    """Refuse bytes that are not text: as a whole, or cut inside a character."""
+    """Raise TableError if the bytes are not UTF-8 or a row starts inside a character."""
     starts = values.ptr[:-1][np.diff(values.ptr) > 0]
-    cut = bool(((values.values[starts] & 0xC0) == 0x80).any())
+    invalid = bool(((values.values[starts] & 0xC0) == 0x80).any())
     try:
         values.values.tobytes().decode()
     except UnicodeDecodeError:
-        cut = True
-    if cut:
+        invalid = True
+    if invalid:
         raise TableError(f"column `{column.name}` holds bytes that are not UTF-8 text")
 
 
@@ -108,13 +109,13 @@ def _check_finite(table: GraphTable, info: CorpusInfo) -> None:
         array = values.values if isinstance(values, Ragged) else values
         if array.dtype.kind != "f" or np.isfinite(array).all():
             continue
-        bad = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
-        row = int(rows_of(values.ptr)[bad]) if isinstance(values, Ragged) else bad
+        first = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
+        row = int(row_indices(values.ptr)[first]) if isinstance(values, Ragged) else first
         ptr = table.node_ptr if axis == "node" else table.edge_ptr
         graph = int(np.searchsorted(ptr, row, side="right")) - 1
         raise TableError(
-            f"{table.describe(graph)}: {axis} {row - int(ptr[graph])} has a value in `{name}` that "
-            f"is not finite. Clean the source data; gsx does not guess features."
+            f"{table.describe(graph)}: {axis} {row - int(ptr[graph])} has NaN or infinity in "
+            f"`{name}`. Clean the source data; gsx does not impute features."
         )
     if info.sparse:
         _check_sparse(table, info)
@@ -124,15 +125,19 @@ def _check_sparse(table: GraphTable, info: CorpusInfo) -> None:
     index = table.lists("node", "node_feat_index")
     value = table.lists("node", "node_feat_value")
     if not np.array_equal(index.ptr, value.ptr):
-        raise TableError("`node_feat_index` and `node_feat_value` must have lists of equal length")
-    numbers = index.values
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < info.num_features:
-        raise TableError(f"`node_feat_index` leaves the {info.num_features} features of the corpus")
-    row = rows_of(index.ptr)
-    rising = (np.diff(numbers) > 0) | (np.diff(row) > 0)
-    if not rising.all():
-        node = int(row[int(np.argmin(rising))])
-        raise TableError(f"`node_feat_index` of node {node} (of the table) is not strictly rising")
+        raise TableError("`node_feat_index` and `node_feat_value` must have rows of equal length")
+    features = index.values
+    if len(features) and not 0 <= features.min() <= features.max() < info.num_features:
+        raise TableError(
+            f"`node_feat_index` is outside the {info.num_features} features of the corpus"
+        )
+    row = row_indices(index.ptr)
+    increasing = (np.diff(features) > 0) | (np.diff(row) > 0)
+    if not increasing.all():
+        node = int(row[int(np.argmin(increasing))])
+        raise TableError(
+            f"`node_feat_index` of node {node} of the table is not strictly increasing"
+        )
 
 
 def _check_labels(table: GraphTable, info: CorpusInfo) -> None:
@@ -140,26 +145,26 @@ def _check_labels(table: GraphTable, info: CorpusInfo) -> None:
     y: Array = table.dense(axis, f"{prefix}y")  # type: ignore[arg-type]
     label: Array = table.dense(axis, f"{prefix}label")  # type: ignore[arg-type]
     classes = len(info.outputs) if info.task == "classification" else 2
-    bad = np.flatnonzero((label < -1) | (label >= classes))
-    if len(bad):
+    invalid = np.flatnonzero((label < -1) | (label >= classes))
+    if len(invalid):
         raise TableError(
-            f"{_row(table, info, int(bad[0]))}: label {int(label[bad[0]])} is outside the "
-            f"{classes} classes 0..{classes - 1} ({len(bad)} such labels in all)"
+            f"{_describe(table, info, int(invalid[0]))}: label {int(label[invalid[0]])} is outside "
+            f"the {classes} classes 0..{classes - 1} ({len(invalid)} such labels in total)"
         )
     if np.isinf(y).any():
-        raise TableError(
-            f"{_row(table, info, int(np.argmax(np.isinf(y).any(1))))}: `y` is infinite"
-        )
+        row = int(np.argmax(np.isinf(y).any(1)))
+        raise TableError(f"{_describe(table, info, row)}: `y` is infinite")
     if info.task != "regression" and ((y < 0) | (y > 1)).any():
         row = int(np.argmax(((y < 0) | (y > 1)).any(axis=1)))
-        raise TableError(f"{_row(table, info, row)}: `y` leaves [0, 1]: {y[row].tolist()}")
+        raise TableError(f"{_describe(table, info, row)}: `y` is outside [0, 1]: {y[row].tolist()}")
     if info.task == "classification":
         total = y.sum(axis=1)
-        off = np.flatnonzero(~(np.isnan(y).all(axis=1) | (np.abs(total - 1) < 1e-4)))
-        if len(off):
+        unnormalized = np.flatnonzero(~(np.isnan(y).all(axis=1) | (np.abs(total - 1) < 1e-4)))
+        if len(unnormalized):
+            row = int(unnormalized[0])
             raise TableError(
-                f"{_row(table, info, int(off[0]))}: `y` must be a distribution that sums to 1, "
-                f"or all NaN; found {y[off[0]].tolist()}"
+                f"{_describe(table, info, row)}: `y` must be a distribution that sums to 1, "
+                f"or all NaN; found {y[row].tolist()}"
             )
     _check_hard_labels(table, info, y, label)
 
@@ -175,38 +180,39 @@ def _check_hard_labels(table: GraphTable, info: CorpusInfo, y: Array, label: Arr
     if not agree.all():
         row = int(hard[int(np.argmin(agree))])
         raise TableError(
-            f"{_row(table, info, row)}: label {int(label[row])} "
-            f"disagrees with `y` {y[row].tolist()}"
+            f"{_describe(table, info, row)}: label {int(label[row])} "
+            f"does not match `y` {y[row].tolist()}"
         )
 
 
 def _check_environments(table: GraphTable, info: CorpusInfo) -> None:
-    known = len(info.environments)
+    count = len(info.environments)
     ids = [environment.id for environment in info.environments]
-    if ids != list(range(known)):
-        raise TableError(f"environment ids must count from 0; found {ids}")
+    if ids != list(range(count)):
+        raise TableError(f"environment ids must be consecutive from 0; found {ids}")
     axis, name = ("graph", "env_id") if info.level == "graph" else ("node", "node_env_id")
     env: Array = table.dense(axis, name)  # type: ignore[arg-type]
-    bad = np.flatnonzero((env < -1) | (env >= known))
-    if len(bad):
+    invalid = np.flatnonzero((env < -1) | (env >= count))
+    if len(invalid):
         raise TableError(
-            f"{_row(table, info, int(bad[0]))}: environment {int(env[bad[0]])} is not among the "
-            f"{known} of the corpus"
+            f"{_describe(table, info, int(invalid[0]))}: environment {int(env[invalid[0]])} is not "
+            f"one of the {count} environments of the corpus"
         )
 
 
 def _check_level(table: GraphTable, info: CorpusInfo) -> None:
     if info.level == "graph":
         return
-    strangers = np.flatnonzero(table.dense("graph", "split") != SPLITS.index("all"))
-    if len(strangers):
+    misplaced = np.flatnonzero(table.dense("graph", "split") != SPLITS.index("all"))
+    if len(misplaced):
         raise TableError(
-            f"{table.describe(int(strangers[0]))}: where nodes have labels, splits are those of "
-            "nodes (`node_split`), and every graph belongs to the split `all`"
+            f"{table.describe(int(misplaced[0]))}: graphs of a node-labelled corpus must have the "
+            "split `all`; the splits of nodes are in `node_split`"
         )
 
 
-def _row(table: GraphTable, info: CorpusInfo, row: int) -> str:
+def _describe(table: GraphTable, info: CorpusInfo, row: int) -> str:
+    """Return the name of a graph or node for error messages."""
     if info.level == "graph":
         return table.describe(row)
     graph = int(np.searchsorted(table.node_ptr, row, side="right")) - 1

@@ -39,7 +39,7 @@ def import_closure(modules: Iterable[str]) -> list[str]:
     with its ``__init__.py``.
     """
     reached: set[str] = set()
-    waiting = list(modules)
+    waiting = [name for module in modules for name in (module, *_packages(module))]
     while waiting:
         name = waiting.pop()
         if name in reached:
@@ -54,17 +54,17 @@ def imported_modules(name: str) -> set[str]:
     modules: set[str] = set()
     for package, names, plain in _IMPORT.findall(_code(name)):
         if plain:
-            targets = [part.split()[0] for part in plain.split(b",")]
+            targets = [item.split()[0] for item in plain.split(b",")]
         else:
             targets = [package, *(package + b"." + n for n in _imported_names(names))]
         modules.update(target.decode() for target in targets)
-    found = {module for module in modules if _path(module) is not None}
-    return found | {parent for module in found for parent in _packages(module)}
+    existing = {module for module in modules if _path(module) is not None}
+    return existing | {parent for module in existing for parent in _packages(module)}
 
 
 def _imported_names(text: bytes) -> list[bytes]:
     lines = [line.split(b"#")[0] for line in text.strip(b"()").splitlines()]
-    return [part.split()[0] for line in lines for part in line.split(b",") if part.strip()]
+    return [item.split()[0] for line in lines for item in line.split(b",") if item.strip()]
 
 
 def _packages(module: str) -> list[str]:
@@ -75,7 +75,7 @@ def _packages(module: str) -> list[str]:
 
 @functools.cache
 def _path(module: str) -> Path | None:
-    """Return the file of a module of gsx; None where there is no such module."""
+    """Return the file of a module of gsx; None if there is no such module."""
     base = ROOT.joinpath(*module.split(".")[1:])
     for path in (base / "__init__.py", base.with_suffix(".py")):
         if path.is_file():

@@ -1,4 +1,4 @@
-"""The plan: which steps a recipe needs, in order, and what of it is already in a store."""
+"""Plans: the ordered steps of a recipe, and which of their artifacts a store already has."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ class Step:
     stage: Stage
     config: Any
     inputs: Mapping[str, str]
-    """Role → name of the step that makes the artifact."""
+    """Role → name of the step that writes the artifact."""
 
     @property
     def name(self) -> str:
-        """The stage's name; a recipe runs each stage once."""
+        """Name of the stage; a recipe runs each stage once."""
         return self.stage.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What a store already holds of a step."""
+    """Whether a store has the artifact of a step."""
 
     step: str
     kind: str
     state: str
     """``done``, ``missing``, or ``waiting`` while an input is missing."""
     key: str | None
-    """None while an input is missing, because keys are made from the inputs' content."""
+    """None while an input is missing, because a key depends on the content of the inputs."""
 
 
 def make_plan(recipe: Recipe) -> tuple[Step, ...]:
-    """Return the steps of a recipe in the order in which they run; reads and writes nothing."""
+    """Return the steps of a recipe in the order of execution. Reads and writes no files."""
     return tuple(
         Step(stage, config, stage.inputs_of(config))
         for stage in STAGES
@@ -55,11 +55,11 @@ def make_plan(recipe: Recipe) -> tuple[Step, ...]:
 
 
 def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
-    """Return what decides the artifact of a step, given the artifacts it reads by role."""
+    """Return everything that determines the artifact of a step; ``inputs`` are keyed by role."""
     config = msgspec.to_builtins(step.config)
-    for name in step.stage.places:
+    for name in step.stage.local_options:
         config.pop(name, None)
-    for name, value in step.stage.later.items():
+    for name, value in step.stage.added_options.items():
         if config[name] == value:
             config.pop(name)
     return Identity(
@@ -86,20 +86,20 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
 
 
 def inspect_plan(
-    plan: tuple[Step, ...], store: Store, given: Mapping[str, Artifact]
+    plan: tuple[Step, ...], store: Store, artifacts: Mapping[str, Artifact]
 ) -> list[Status]:
-    """Say for every step whether the store holds its artifact; ``given`` stand in for steps."""
-    found = dict(given)
+    """Return the status of every step; ``artifacts`` replace steps that the plan does not have."""
+    available = dict(artifacts)
     statuses = []
     for step in plan:
-        if not all(name in found for name in step.inputs.values()):
+        if not all(name in available for name in step.inputs.values()):
             statuses.append(Status(step=step.name, kind=step.stage.kind, state="waiting", key=None))
             continue
-        inputs = {role: found[name] for role, name in step.inputs.items()}
+        inputs = {role: available[name] for role, name in step.inputs.items()}
         key = identity_of(step, inputs).key
         artifact = store.find(step.stage.kind, key)
         if artifact is not None:
-            found[step.name] = artifact
+            available[step.name] = artifact
         state = "missing" if artifact is None else "done"
         statuses.append(Status(step=step.name, kind=step.stage.kind, state=state, key=key))
     return statuses

@@ -1,4 +1,4 @@
-"""Recipes: a TOML file with one section per stage, turned into frozen configs or refused.
+"""Recipes: TOML files with one section per stage, parsed into validated, frozen configs.
 
 ```toml
 [prepare]
@@ -20,23 +20,23 @@ from typing import Any
 
 import msgspec
 
-from gsx.errors import RecipeError, nearest
+from gsx.errors import RecipeError, did_you_mean
 from gsx.pipeline.stage_order import STAGES, stage_named
 
-_AT = re.compile(r" - at `\$\.?([^`]*)`")
+_FIELD = re.compile(r" - at `\$\.?([^`]*)`")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Configs of the stages to run, resolved, in the order of the pipeline."""
+    """Resolved configs of the stages to run, in the order of the pipeline."""
 
     name: str
     configs: Mapping[str, Any]
-    """Config of each stage the recipe names."""
+    """Stage → its config."""
 
 
 def read_recipe(path: Path, *, raw: str | None = None) -> Recipe:
-    """Read a recipe file; ``raw`` is the folder of raw files where the recipe names none."""
+    """Read a recipe file; ``raw`` is the default directory of raw files."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -49,19 +49,21 @@ def read_recipe(path: Path, *, raw: str | None = None) -> Recipe:
 
 
 def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
-    """Turn the text of a recipe into resolved configs; ``where`` names it in errors."""
+    """Parse the text of a recipe; ``where`` is its name in error messages."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{where} is not TOML: {error}") from error
-    known = [stage.name for stage in STAGES]
+    names = [stage.name for stage in STAGES]
     for section, options in document.items():
-        if section not in known:
-            raise RecipeError(f"{where}: unknown section `[{section}]`. {nearest(section, known)}")
+        if section not in names:
+            raise RecipeError(
+                f"{where}: unknown section `[{section}]`. {did_you_mean(section, names)}"
+            )
         if not isinstance(options, dict):
             raise RecipeError(f"{where}: `{section}` must be a section `[{section}]`, not a value")
     if not document:
-        raise RecipeError(f"{where} names no stage. Start with a section `[prepare]`.")
+        raise RecipeError(f"{where} has no sections. Start with a section `[prepare]`.")
     if raw is not None and "prepare" in document:
         document["prepare"].setdefault("raw", raw)
     configs = {
@@ -73,22 +75,23 @@ def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
         for needed in stage_named(name).inputs_of(config).values():
             if needed not in configs:
                 raise RecipeError(
-                    f"{where}: `[{name}]` reads what `[{needed}]` makes; add a section `[{needed}]`"
+                    f"{where}: `[{name}]` needs the artifact of `[{needed}]`. Add a section "
+                    f"`[{needed}]`."
                 )
     return Recipe(where.removesuffix(".toml"), configs)
 
 
 def parse_config(stage_name: str, options: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401
-    """Turn the options of one stage into its resolved config."""
+    """Validate the options of one stage and return its resolved config."""
     stage = stage_named(stage_name)
     fields = [field.name for field in msgspec.structs.fields(stage.config)]
     for key in options:
         if key not in fields:
-            raise RecipeError(f"{where}: unknown option `{key}`. {nearest(key, fields)}")
+            raise RecipeError(f"{where}: unknown option `{key}`. {did_you_mean(key, fields)}")
     try:
         config = msgspec.convert(options, stage.config)
     except msgspec.ValidationError as error:
-        raise RecipeError(f"{where}: {_readable(str(error))}") from error
+        raise RecipeError(f"{where}: {_format_validation_error(str(error))}") from error
     try:
         return stage.resolve(config)
     except RecipeError:
@@ -98,10 +101,10 @@ def parse_config(stage_name: str, options: Mapping[str, Any], where: str) -> Any
         raise
 
 
-def _readable(message: str) -> str:
+def _format_validation_error(message: str) -> str:
     """Turn ``Expected `int`, got `str` - at `$.seed``` into ``seed: Expected …``."""
-    found = _AT.search(message)
-    plain = _AT.sub("", message)
-    if found and found[1]:
-        return f"`{found[1]}`: {plain}"
-    return plain.replace("Object missing required field", "missing option")
+    match = _FIELD.search(message)
+    problem = _FIELD.sub("", message)
+    if match and match[1]:
+        return f"`{match[1]}`: {problem}"
+    return problem.replace("Object missing required field", "missing option")

@@ -1,180 +1,188 @@
-"""Run a plan: every step whose artifact is missing, in order, and nothing else."""
+"""Run a plan: build the missing artifacts, in order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from gsx.errors import StageError
-from gsx.pipeline.distributed.build_shards import Hire, Job, fill, keep_memory
-from gsx.pipeline.distributed.torch_ranks import follow, joined, lead, team_size
+from gsx.pipeline.distributed.build_shards import build_shards
+from gsx.pipeline.distributed.malloc import keep_freed_memory
+from gsx.pipeline.distributed.tasks import ExecutorFactory, Job
+from gsx.pipeline.distributed.torch_ranks import (
+    build_on_other_rank,
+    build_on_rank_zero,
+    join_process_group,
+    num_launched_processes,
+)
 from gsx.pipeline.plan import Step, identity_of
-from gsx.stages.sharded_build import Workshop
-from gsx.stages.stage import Progress, silent
+from gsx.pipeline.run_stage import run_stage
+from gsx.stages.block_executor import BlockExecutor, ProcessExecutor
+from gsx.stages.sharded_build import ShardedBuild
+from gsx.stages.stage import Progress, ignore_progress
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.event_log import RunLog
-from gsx.storage.artifacts.publish import Built, Identity, Outcome, build, draft_folder
+from gsx.storage.artifacts.event_log import EventLog
+from gsx.storage.artifacts.publish import (
+    BuildResult,
+    Identity,
+    StageResult,
+    build_artifact,
+    draft_folder,
+)
 from gsx.storage.artifacts.store import Artifact, Store
-from gsx.storage.artifacts.worker_upload import records_of
+from gsx.storage.artifacts.worker_upload import upload_records
 
-Watch = Callable[[str], AbstractContextManager[Progress]]
-"""Opens the display of one step's progress."""
+OpenProgress = Callable[[str], AbstractContextManager[Progress]]
+"""Opens the progress display of a step, given the name of the step."""
 
 
 def run_plan(
     plan: tuple[Step, ...],
     store: Store,
     *,
-    given: Mapping[str, Artifact] | None = None,
+    artifacts: Mapping[str, Artifact] | None = None,
     force: bool = False,
-    watch: Watch = lambda _: nullcontext(silent),
-    say: Callable[[str], None] = lambda _: None,
-    hire: Hire | None = None,
-) -> Iterator[tuple[Step, Built]]:
-    """Run the steps in order and yield each with its artifact; what is there is not made again.
+    open_progress: OpenProgress = lambda _: nullcontext(ignore_progress),
+    notify: Callable[[str], None] = lambda _: None,
+    open_executor: ExecutorFactory | None = None,
+) -> Iterator[tuple[Step, BuildResult]]:
+    """Run the steps in order and yield each with its artifact; existing artifacts are reused.
 
-    ``given`` are artifacts that stand in for steps the plan does not have. ``hire`` opens a crew
-    for steps that are made shard by shard; without it they are made in this process.
+    ``artifacts`` replace steps that the plan does not have, by name of the step. ``notify`` prints
+    a message to the user. ``open_executor`` starts the workers of steps that are built shard by
+    shard; without it they are built in this process.
     """
-    done = dict(given or {})
-    with joined() if team_size() > 1 else nullcontext() as rank:
-        for place, step in enumerate(plan):
-            missing = [name for name in step.inputs.values() if name not in done]
+    available = dict(artifacts or {})
+    with join_process_group() if num_launched_processes() > 1 else nullcontext() as rank:
+        for index, step in enumerate(plan):
+            missing = [name for name in step.inputs.values() if name not in available]
             if missing:
                 raise StageError(
                     f"{step.name} needs the artifact of {missing[0]}, which has not run"
                 )
-            inputs = {role: done[name] for role, name in step.inputs.items()}
-            built = run_step(
-                step,
-                inputs,
-                store,
-                force=force,
-                watch=watch,
-                say=say,
-                hire=hire,
-                rank=rank,
-                first=partial(look_ahead, plan[place:], done),
-            )
-            done[step.name] = built.artifact
+            inputs = {role: available[name] for role, name in step.inputs.items()}
+            identity = identity_of(step, inputs)
+            with open_progress(step.name) as progress:
+                step_build = StepBuild(
+                    step=step,
+                    inputs=inputs,
+                    store=store,
+                    identity=identity,
+                    preflight=partial(run_preflight_checks, plan[index:], available),
+                    progress=progress,
+                    open_executor=open_executor,
+                )
+                build = partial(build_artifact, store, identity, force=force, on_wait=notify)
+                if rank is None:
+                    built = build(step_build.write)
+                elif rank == 0:
+                    built = build_on_rank_zero(build, step_build.write)
+                else:
+                    built = build_on_other_rank(step, identity, inputs, store)
+            if not rank:
+                step.stage.check_reused(step.config, built.artifact.manifest)
+                _report(step, built, notify)
+            available[step.name] = built.artifact
             yield step, built
 
 
-def look_ahead(plan: tuple[Step, ...], done: Mapping[str, Artifact]) -> None:
-    """Refuse what steps could not do with the artifacts that are there, before others are made.
+def run_preflight_checks(plan: tuple[Step, ...], artifacts: Mapping[str, Artifact]) -> None:
+    """Reject steps that cannot work with the existing artifacts, before others are built.
 
-    The step that is next is asked too: no worker is hired for what it refuses. Until a corpus is
-    made its source stands for it, which is described alike.
+    This includes the next step, so that no worker starts for a step that is rejected. A corpus that
+    does not exist yet is replaced by its source, which has the same description.
     """
-    known = dict(done)
+    available = dict(artifacts)
     for step in plan:
-        there = {role: known[name] for role, name in step.inputs.items() if name in known}
-        step.stage.preflight(step.config, there)
-        if step.stage.kind == "corpus" and "corpus" in there:
-            known[step.name] = there["corpus"]
+        inputs = {role: available[name] for role, name in step.inputs.items() if name in available}
+        step.stage.preflight(step.config, inputs)
+        if step.stage.kind == "corpus" and "corpus" in inputs:
+            available[step.name] = inputs["corpus"]
 
 
-def run_step(
-    step: Step,
-    inputs: Mapping[str, Artifact],
-    store: Store,
-    *,
-    force: bool,
-    watch: Watch,
-    say: Callable[[str], None],
-    hire: Hire | None = None,
-    rank: int | None = None,
-    first: Callable[[], None] = lambda: None,
-) -> Built:
-    """Run one step, or find what it made before; ``rank`` numbers processes that train together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBuild:
+    """The build of one step's artifact."""
 
-    ``first`` is asked before anything is made.
-    """
-    identity = identity_of(step, inputs)
-    log = RunLog(draft_folder(store).parent / ".runs", identity.key)
+    step: Step
+    inputs: Mapping[str, Artifact]
+    store: Store
+    identity: Identity
+    preflight: Callable[[], None]
+    """Checks to run before anything is computed."""
+    progress: Progress
+    open_executor: ExecutorFactory | None
 
-    def produce(draft: Draft) -> Outcome:
-        first()
-        job = None if hire is None else _job(step, identity, inputs, store, draft)
-        if step.stage.workshop is not None:
-            shop = partial(step.stage.workshop, step.config, inputs)
-            return _make_shards(shop, job, draft, progress, hire, log)
-        if step.stage.run is None:
-            raise TypeError(f"{step.name} has neither `run` nor `workshop`")
-        with nullcontext() if hire is None or job is None else _readers(hire, job, draft, log):
-            return step.stage.run(step.config, inputs, draft, progress)
+    def write(self, draft: Draft) -> StageResult:
+        """Write the artifact into a draft, in this process or on workers."""
+        self.preflight()
+        stage = self.step.stage
+        if stage.open_sharded_build is not None:
+            open_build = partial(stage.open_sharded_build, self.step.config, self.inputs)
+            return self._write_shards(open_build, draft)
+        if stage.run_with_executor is not None:
+            with self._block_executor(draft) as executor:
+                return stage.run_with_executor(
+                    self.step.config, self.inputs, draft, self.progress, executor
+                )
+        return run_stage(stage, self.step.config, self.inputs, draft, self.progress)
 
-    def making(produce: Callable[[Draft], Outcome]) -> Built:
-        return build(store, identity, produce, force=force, on_wait=say)
+    def _write_shards(self, open_build: Callable[[], ShardedBuild], draft: Draft) -> StageResult:
+        """Write the artifact shard by shard."""
+        log = self._event_log()
+        if self.open_executor is None:
+            keep_freed_memory()
+            return build_shards(open_build(), draft, None, self.progress, log)
+        # Load the inputs while the workers start: both take about the same time.
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            opening = pool.submit(open_build)
+            with self.open_executor(self._job(draft), draft, log) as executor:
+                return build_shards(opening.result(), draft, executor, self.progress, log)
 
-    with watch(step.name) as progress:
-        if rank is None:
-            built = making(produce)
-        elif rank == 0:
-            built = lead(making, produce)
-        else:
-            return follow(step, identity, inputs, store)
+    def _block_executor(self, draft: Draft) -> AbstractContextManager[BlockExecutor]:
+        """Open the executor for blocks of raw data: Dask workers, or local processes."""
+        if self.open_executor is None:
+            return closing(ProcessExecutor())
+        from gsx.pipeline.distributed.map_blocks import dask_block_executor  # many imports
+
+        log = self._event_log()
+        open_executor = partial(self.open_executor, self._job(draft), draft, log)
+        return dask_block_executor(open_executor, log)
+
+    def _event_log(self) -> EventLog:
+        return EventLog(draft_folder(self.store).parent / ".runs", self.identity.key)
+
+    def _job(self, draft: Draft) -> Job:
+        """Describe the build to workers."""
+        from gsx.pipeline.distributed.worker_tasks import pinned_versions
+
+        key, store = self.identity.key, self.store.location
+        remote = store.local is None and draft.target is not None
+        return Job(
+            stage=self.step.name,
+            config=msgspec.to_builtins(self.step.config),
+            inputs={role: artifact.location.absolute_url for role, artifact in self.inputs.items()},
+            key=key,
+            source=self.identity.source,
+            versions=pinned_versions(),
+            draft=str(draft.root),
+            target=draft.target.url if remote and draft.target else None,
+            records=upload_records(store, key).url if remote else None,
+        )
+
+
+def _report(step: Step, built: BuildResult, notify: Callable[[str], None]) -> None:
+    """Print the notes and warnings of an artifact."""
     manifest = built.artifact.manifest
-    step.stage.accept(step.config, manifest)
     if built.note:
-        say(built.note)
+        notify(built.note)
     for warning in manifest.warnings:
-        say(f"{step.name}: {warning}")
+        notify(f"{step.name}: {warning}")
     for dropped in manifest.dropped:
-        such = f", such as {dropped.examples[0]}" if dropped.examples else ""
-        say(f"{step.name}: left out: {dropped.count:,} {dropped.reason}{such}")
-    return built
-
-
-def _make_shards(
-    open_shop: Callable[[], Workshop],
-    job: Job | None,
-    draft: Draft,
-    progress: Progress,
-    hire: Hire | None,
-    log: RunLog,
-) -> Outcome:
-    """Make an artifact shard by shard, in this process or by a crew."""
-    if hire is None or job is None:
-        keep_memory()
-        return fill(open_shop(), draft, None, progress, log)
-    # Reading the inputs here takes as long as workers take to start.
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        opening = pool.submit(open_shop)
-        with hire(job, draft, log) as crew:
-            return fill(opening.result(), draft, crew, progress, log)
-
-
-def _readers(hire: Hire, job: Job, draft: Draft, log: RunLog) -> AbstractContextManager[None]:
-    from gsx.pipeline.distributed.map_blocks import (
-        readers,  # only where there is a crew, for it loads much
-    )
-
-    return readers(hire, job, draft, log)
-
-
-def _job(
-    step: Step,
-    identity: Identity,
-    inputs: Mapping[str, Artifact],
-    store: Store,
-    draft: Draft,
-) -> Job:
-    from gsx.pipeline.distributed.worker_tasks import decisive_versions
-
-    remote = store.place.local is None and draft.target is not None
-    return Job(
-        stage=step.name,
-        config=msgspec.to_builtins(step.config),
-        inputs={role: artifact.place.address for role, artifact in inputs.items()},
-        key=identity.key,
-        source=identity.source,
-        versions=decisive_versions(),
-        draft=str(draft.root),
-        target=draft.target.url if remote and draft.target else None,
-        records=records_of(store.place, identity.key).url if remote else None,
-    )
+        example = f", such as {dropped.examples[0]}" if dropped.examples else ""
+        notify(f"{step.name}: left out: {dropped.count:,} {dropped.reason}{example}")

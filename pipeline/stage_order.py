@@ -1,4 +1,4 @@
-"""The stages of the pipeline, in the order in which data flows."""
+"""The stages of the pipeline, in the order of execution."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ STAGES: tuple[Stage, ...] = (
 
 
 def stage_named(name: str) -> Stage:
-    """Return the stage called ``name``."""
+    """Return a stage by its name."""
     return next(stage for stage in STAGES if stage.name == name)

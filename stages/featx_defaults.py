@@ -1,4 +1,4 @@
-"""FeatX: graphs and nodes whose non-causal features go beyond those of training."""
+"""Default values of the FeatX options, shared by ``generate`` and ``report``."""
 
 FEATX_DEFAULTS = {
     "featx_features": "selected",
@@ -9,4 +9,4 @@ FEATX_DEFAULTS = {
     "featx_partner": "node",
     "featx_ends": "around",
 }
-"""What manifests leave out where it was not asked for otherwise."""
+"""Options that manifests leave out if they have these values."""

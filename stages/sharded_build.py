@@ -1,7 +1,7 @@
-"""Work cut into shards: planned at once, made anywhere in any order, summed up at the end.
+"""Builds that are split into shards: planned once, built anywhere in any order, then finished.
 
-A stage that can be cut this way gives a `Workshop`. Whoever has opened one, in this process or on
-another machine, makes the same bytes of the same shard; nothing else passes between shards.
+A stage that supports this provides a `ShardedBuild`. Every process that opens it, on any machine,
+writes the same bytes for the same shard. Shards do not depend on each other.
 """
 
 from __future__ import annotations
@@ -17,61 +17,61 @@ from safetensors.numpy import save_file
 
 from gsx.ragged import Ragged
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.corpora.corpus_writer import Shard
 from gsx.table import GraphTable
 
-Facts = Mapping[str, Any]
-"""What is remembered of a finished shard: plain values, as JSON has them."""
-Read = Callable[[str], bytes]
-"""Returns the content of a finished file of the draft, wherever it lies by now."""
+ShardStats = Mapping[str, Any]
+"""Statistics of a finished shard, as JSON values."""
+ReadFile = Callable[[str], bytes]
+"""Returns the content of a finished file of the draft, from the draft or from the object store."""
 
 
 GRAPH_NODES = 4_000_000
-"""Nodes of a shard of new graphs, at most."""
+"""Maximum number of nodes per shard of generated graphs."""
 REPLICA_NODES = 1_000_000
-"""Nodes of a shard of replicas, at most."""
+"""Maximum number of nodes per shard of replicas."""
 SHARD_BYTES = 2 << 30
-"""Values of nodes that a shard holds, at most."""
+"""Maximum size of the node columns of a shard."""
 
 
-def shard_nodes(most: int, like: GraphTable) -> int:
-    """Return how many nodes a shard may have: ``most``, or fewer where those of a table are wide.
+def max_shard_nodes(limit: int, template: GraphTable) -> int:
+    """Return the number of nodes per shard: ``limit``, or fewer if nodes of ``template`` are wide.
 
-    A row group is in memory as a whole while it is written, and large graphs fill a shard with one.
+    A row group is in memory as a whole while it is written, and a large graph fills a whole group.
     """
-    parts = [
-        part
-        for values in like.node.values()
-        for part in ((values.ptr, values.values) if isinstance(values, Ragged) else (values,))
+    arrays = [
+        array
+        for values in template.node.values()
+        for array in ((values.ptr, values.values) if isinstance(values, Ragged) else (values,))
     ]
-    wide = sum(part.nbytes for part in parts) / max(like.total_nodes, 1)
-    return min(most, int(SHARD_BYTES / max(wide, 1.0)))
+    bytes_per_node = sum(array.nbytes for array in arrays) / max(template.total_nodes, 1)
+    return min(limit, int(SHARD_BYTES / max(bytes_per_node, 1.0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
-    """One shard, before it is made."""
+    """A shard before it is built."""
 
     units: tuple[str, ...]
-    """Paths inside the artifact of what it consists of; the first names it."""
+    """Paths of its files or directories inside the artifact; the first one is its name."""
     graphs: int
-    about: str
-    """What goes into it, for a person who must look for the reason of a failure."""
+    description: str
+    """Content of the shard, shown in error messages and logs."""
 
     @property
     def name(self) -> str:
-        """The path of its first unit."""
+        """The path of the first unit."""
         return self.units[0]
 
 
 def hashes_path(shard: Shard) -> str:
-    """Return where the hashes of a shard's graphs lie inside the artifact."""
+    """Return the path, inside the artifact, of the WL hashes of a shard's graphs."""
     return f"hashes/{Path(shard.path('parquet')).stem}.safetensors"
 
 
 def write_hashes(draft: Draft, name: str, blocks: Sequence[npt.NDArray[np.uint64]]) -> None:
-    """Write the hashes of a shard's graphs, which came in blocks."""
+    """Write the WL hashes of a shard's graphs, given block by block."""
 
     def save(path: Path) -> None:
         save_file({"wl": np.concatenate(blocks)}, path)
@@ -79,18 +79,18 @@ def write_hashes(draft: Draft, name: str, blocks: Sequence[npt.NDArray[np.uint64
     draft.write(name, save)
 
 
-class Workshop(Protocol):
-    """Everything that is read once to make any shard of an artifact."""
+class ShardedBuild(Protocol):
+    """The loaded inputs from which any shard of an artifact can be built."""
 
     @property
     def plans(self) -> Sequence[ShardPlan]:
-        """All shards; the same, in the same order, for the same config and inputs."""
+        """All shards, in the same order for the same config and inputs."""
         ...
 
-    def make(self, number: int, draft: Draft) -> Facts:
-        """Write shard ``number`` into ``draft``, unless it is there, and return its facts."""
+    def build_shard(self, number: int, draft: Draft) -> ShardStats:
+        """Write shard ``number`` into ``draft`` unless it exists, and return its statistics."""
         ...
 
-    def finish(self, draft: Draft, facts: Sequence[Facts], read: Read) -> Outcome:
-        """Write what is left, given the facts of all shards in their order."""
+    def finish(self, draft: Draft, stats: Sequence[ShardStats], read: ReadFile) -> StageResult:
+        """Write the remaining files, given the statistics of all shards in order."""
         ...

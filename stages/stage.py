@@ -1,4 +1,4 @@
-"""What a stage is: a name, a version, a config, the artifacts it reads and the one it writes."""
+"""Definition of a stage: name, version, config, the artifacts it reads and the one it writes."""
 
 from __future__ import annotations
 
@@ -7,64 +7,75 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from gsx.stages.sharded_build import Workshop
+from gsx.stages.block_executor import BlockExecutor
+from gsx.stages.sharded_build import ShardedBuild
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.manifest import Manifest
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 
 
 class Progress(Protocol):
-    """Told how much is done and how much there is, and what else a person may want to see."""
+    """Progress callback: items done, total number of items, optional note."""
 
     def __call__(self, done: int, total: int, note: str = "") -> None:  # noqa: D102
         ...
 
 
-def silent(done: int, total: int, note: str = "") -> None:
+def ignore_progress(done: int, total: int, note: str = "") -> None:
     """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One step of the pipeline: reads artifacts, writes one artifact, keeps no other state."""
+    """One step of the pipeline. It reads artifacts, writes one artifact and has no other state."""
 
     name: str
-    """As in a recipe, a manifest and on the command line."""
+    """Name in recipes, in manifests and on the command line."""
     version: int
-    """Raised by hand when the same config must give another result."""
+    """Increased manually when the same config must give a different result."""
     kind: str
-    """Kind of the artifact it writes."""
+    """Kind of the artifact that the stage writes."""
     config: type[Any]
-    """Its options, a frozen struct."""
+    """Options of the stage, a frozen struct."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """Role of each artifact it may read, and the stage that makes it."""
-    needs: Callable[[Any], frozenset[str]] | None = None
-    """Which of the roles a config reads; all of them without it."""
+    """Role of each artifact that the stage may read → name of the stage that writes it."""
+    required_roles: Callable[[Any], frozenset[str]] | None = None
+    """Roles that a config reads; None: all of them."""
     resolve: Callable[[Any], Any]
-    """Fill in what the user left open and refuse what cannot work, before any long work starts."""
+    """Fill in defaults and reject invalid configs, before any long computation starts."""
     preflight: Callable[[Any, Mapping[str, Artifact]], None] = lambda _config, _inputs: None
-    """Refuse what cannot work with the inputs that are there already, before the others are made;
-    reads descriptions only."""
-    run: Callable[[Any, Mapping[str, Artifact], Draft, Progress], Outcome] | None = None
-    """Write the artifact into a draft; None where a workshop does."""
-    workshop: Callable[[Any, Mapping[str, Artifact]], Workshop] | None = None
-    """Open what makes the artifact shard by shard, here or on workers."""
+    """Reject a config that does not work with the inputs that exist already, before the missing
+    inputs are built. Reads corpus descriptions only."""
+    run: Callable[[Any, Mapping[str, Artifact], Draft, Progress], StageResult] | None = None
+    """Write the artifact into a draft. A stage has exactly one of `run`, `run_with_executor` and
+    `open_sharded_build`."""
+    run_with_executor: (
+        Callable[[Any, Mapping[str, Artifact], Draft, Progress, BlockExecutor], StageResult] | None
+    ) = None
+    """Write the artifact into a draft, with an executor for blocks of raw data."""
+    one_thread: bool = False
+    """Whether `run` computes with one torch thread: for small batches, synchronization costs more
+    than a second thread saves."""
+    open_sharded_build: Callable[[Any, Mapping[str, Artifact]], ShardedBuild] | None = None
+    """Load the inputs of a build that writes the artifact shard by shard, here or on workers."""
     seeds: Callable[[Any], Mapping[str, int]] = lambda _: {}
-    """Root seeds it uses."""
+    """Root seeds that a config uses."""
     module: str
-    """Module that defines it. The digest of the stage's code covers everything it imports."""
+    """Module that defines the stage. The code digest covers everything this module imports."""
     raw_files: Callable[[Any], Mapping[str, Path]] = lambda _: {}
-    """Raw files it reads, by name; their hashes are part of the key, their paths are not."""
-    accept: Callable[[Any, Manifest], None] = lambda _config, _manifest: None
-    """Refuse what was made before, where an option that is in no key does not take it."""
-    places: tuple[str, ...] = ()
-    """Options that say where something lies or runs on this machine: in no key, no manifest."""
-    later: Mapping[str, Any] = field(default_factory=dict)
-    """Options that came after the version, with the value that changes nothing: while they have
-    it they are in no key, so that what was made before they came is found."""
+    """Raw files that a config reads, by name. Their hashes are part of the key, their paths are
+    not."""
+    check_reused: Callable[[Any, Manifest], None] = lambda _config, _manifest: None
+    """Reject an existing artifact because of an option that is not part of the key."""
+    local_options: tuple[str, ...] = ()
+    """Options that describe this machine, such as paths and devices. They are not part of the key
+    or the manifest."""
+    added_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options added after the current version, with the value that keeps the old behaviour. An
+    option with this value is not part of the key, so that existing artifacts are still found."""
 
     def inputs_of(self, config: Any) -> dict[str, str]:  # noqa: ANN401
-        """Return the roles a config reads, and the stage that makes each."""
-        roles = self.inputs.keys() if self.needs is None else self.needs(config)
+        """Return the roles that a config reads → name of the stage that writes the artifact."""
+        roles = self.inputs.keys() if self.required_roles is None else self.required_roles(config)
         return {role: stage for role, stage in self.inputs.items() if role in roles}

@@ -1,4 +1,4 @@
-"""What a store can do, found out by trying: every probe is removed again."""
+"""Probe a store: which operations work and how long they take. All probes are removed."""
 
 from __future__ import annotations
 
@@ -14,67 +14,68 @@ from pathlib import Path
 from typing import Literal
 
 from gsx.errors import StoreError
-from gsx.storage.artifacts.atomic_files import flush_file
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.atomic_files import fsync_file
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.publish_remote import require_create_only
 
 State = Literal["ok", "warn", "bad"]
 ROUNDS = 5
-SLOW = 1.0
-"""Seconds for one small file above which a store is called slow."""
-LOW = 1 << 30
-"""Bytes of free space under which a disk is called nearly full."""
+SLOW_SECONDS = 1.0
+"""Median time of one operation on a small file above which a store is reported as slow."""
+LOW_SPACE = 1 << 30
+"""Free bytes below which a disk is reported as nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was tried."""
+    """Result of one probe."""
 
     name: str
     state: State
     found: str
+    """Measured time, or the error message."""
 
 
-def check_store(place: Place) -> list[Check]:
-    """Try what publishing and reading need: create once, write, read, list, remove."""
-    if place.local is not None:
-        return _local(place.local)
+def check_store(location: Location) -> list[Check]:
+    """Probe the operations of publishing and reading: create-only, write, read, list, remove."""
+    if location.local is not None:
+        return _check_local(location.local)
     try:
-        require_create_only(place)
+        require_create_only(location)
     except StoreError as error:
         return [Check("create-only", "bad", str(error))]
-    probe = place.path(f".probe-{secrets.token_hex(8)}")
-    checks = [Check("create-only", "ok", "a second writer of one name is refused")]
-    for name, act in (
-        ("write", lambda: place.fs.pipe_file(probe, b"x" * 1024)),
-        ("read", lambda: place.fs.cat_file(probe)),
-        ("list", lambda: place.fs.ls(place.root, refresh=True)),
-        ("remove", lambda: place.fs.rm_file(probe)),
+    probe = location.path(f".probe-{secrets.token_hex(8)}")
+    checks = [Check("create-only", "ok", "existing files cannot be overwritten")]
+    for name, operation in (
+        ("write", lambda: location.fs.pipe_file(probe, b"x" * 1024)),
+        ("read", lambda: location.fs.cat_file(probe)),
+        ("list", lambda: location.fs.ls(location.root, refresh=True)),
+        ("remove", lambda: location.fs.rm_file(probe)),
     ):
-        checks.append(_timed(name, act, 1 if name == "remove" else ROUNDS))
+        checks.append(_check_timed(name, operation, 1 if name == "remove" else ROUNDS))
     return checks
 
 
-def _local(root: Path) -> list[Check]:
+def _check_local(root: Path) -> list[Check]:
     existing = next(path for path in (root, *root.parents) if path.exists())
     probe = existing / f".probe-{secrets.token_hex(8)}"
 
-    def write() -> None:
+    def write_and_fsync() -> None:
         probe.write_bytes(b"x" * 1024)
-        flush_file(probe)
+        fsync_file(probe)
 
-    checks = [_timed("write", write, ROUNDS)]
+    checks = [_check_timed("write", write_and_fsync, ROUNDS)]
     if checks[0].state != "bad":
         checks += [
-            _timed("read", probe.read_bytes, ROUNDS),
-            _once("create-only", lambda: _create_twice(probe)),
-            _once("links", lambda: os.link(probe, probe.with_suffix(".link"))),
+            _check_timed("read", probe.read_bytes, ROUNDS),
+            _check_once("create-only", lambda: _create_twice(probe)),
+            _check_once("links", lambda: os.link(probe, probe.with_suffix(".link"))),
         ]
     for path in (probe, probe.with_suffix(".link")):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
     free = shutil.disk_usage(existing).free
-    checks.append(Check("space", "ok" if free > LOW else "warn", f"{free / 1e9:.1f} GB free"))
+    checks.append(Check("space", "ok" if free > LOW_SPACE else "warn", f"{free / 1e9:.1f} GB free"))
     return checks
 
 
@@ -83,27 +84,27 @@ def _create_twice(path: Path) -> None:
         path.open("xb").close()
     except FileExistsError:
         return
-    raise OSError("a second writer of one name is not refused")
+    raise OSError("existing files can be overwritten in create-only mode")
 
 
-def _once(name: str, act: Callable[[], object]) -> Check:
+def _check_once(name: str, operation: Callable[[], object]) -> Check:
     try:
-        act()
+        operation()
     except OSError as error:
-        needed = name != "links"  # without them source shards are copied
-        return Check(name, "bad" if needed else "warn", str(error))
+        required = name != "links"  # without hard links, source shards are copied
+        return Check(name, "bad" if required else "warn", str(error))
     return Check(name, "ok", "works")
 
 
-def _timed(name: str, act: Callable[[], object], rounds: int) -> Check:
-    """Do something a few times and say how long it takes, or why it cannot be done."""
+def _check_timed(name: str, operation: Callable[[], object], rounds: int) -> Check:
+    """Repeat an operation and report its median time, or its error."""
     seconds = []
     try:
         for _ in range(rounds):
-            began = time.perf_counter()
-            act()
-            seconds.append(time.perf_counter() - began)
-    except Exception as error:  # every backend raises what its own libraries raise
+            started = time.perf_counter()
+            operation()
+            seconds.append(time.perf_counter() - started)
+    except Exception as error:  # every backend raises the exceptions of its own libraries
         return Check(name, "bad", f"{type(error).__name__}: {error}")
-    middle = statistics.median(seconds)
-    return Check(name, "ok" if middle < SLOW else "warn", f"{middle * 1000:.1f} ms")
+    median = statistics.median(seconds)
+    return Check(name, "ok" if median < SLOW_SECONDS else "warn", f"{median * 1000:.1f} ms")

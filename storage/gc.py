@@ -1,4 +1,4 @@
-"""Garbage: what a store and the cache hold that no one needs, and how to remove things safely."""
+"""Garbage collection: find unused data in a store and the cache, and remove artifacts safely."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gsx.errors import StoreError, UsageError
-from gsx.storage.artifacts.atomic_files import explained, regular_files, remove_tree
+from gsx.storage.artifacts.atomic_files import iter_files, remove_tree, translate_os_errors
 from gsx.storage.artifacts.lineage import descendants
-from gsx.storage.artifacts.location import Place, reachable
+from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import MANIFEST
-from gsx.storage.artifacts.publish import draft_folder, lock_of
+from gsx.storage.artifacts.publish import draft_folder, lock_path
 from gsx.storage.artifacts.store import Artifact, Store
-from gsx.storage.corpora.hot_cache import cached_digests, hot_folder
+from gsx.storage.corpora.hot_cache import cached_digests, hot_cache_dir
 from gsx.storage.sharing.push_pull import TRANSFERS
 
 DRAFT = "abandoned draft"
 TRANSFER = "unfinished transfer"
 SUPERSEDED = "superseded generation"
-CACHE = "cache of a corpus not here"
+CACHE = "cache of a missing corpus"
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Something that can go."""
+    """A directory or file that can be deleted."""
 
     what: str
     path: str
@@ -36,48 +36,52 @@ class Garbage:
 
 
 def find_garbage(store: Store) -> Iterator[Garbage]:
-    """Yield drafts nobody is working on, superseded generations, and caches without a corpus."""
+    """Yield unlocked drafts and transfers, superseded generations and caches without a corpus."""
     for path in sorted(draft_folder(store).glob("*")):
-        if _free(lock_of(path)):
-            yield Garbage(DRAFT, str(path), _bytes(path))
-    if store.place.local is None:
+        if _is_unlocked(lock_path(path)):
+            yield Garbage(DRAFT, str(path), _total_bytes(path))
+    if store.location.local is None:
         return
-    for path in sorted((store.place.local / TRANSFERS).glob("*")):
-        if _free(lock_of(path)):
-            yield Garbage(TRANSFER, str(path), _bytes(path))
-    for path in sorted((store.place.local / ".trash").glob("*")):
-        yield Garbage("half-removed artifact", str(path), _bytes(path))
+    for path in sorted((store.location.local / TRANSFERS).glob("*")):
+        if _is_unlocked(lock_path(path)):
+            yield Garbage(TRANSFER, str(path), _total_bytes(path))
+    for path in sorted((store.location.local / ".trash").glob("*")):
+        yield Garbage("half-removed artifact", str(path), _total_bytes(path))
     artifacts = list(store.artifacts())
     yield from _superseded(artifacts)
     digests = {artifact.manifest.digest for artifact in artifacts}
     for name in cached_digests():
-        folder = hot_folder(name)
-        if name not in digests and _free(_lock_of_cache(folder)):
-            yield Garbage(CACHE, str(folder), _bytes(folder))
+        folder = hot_cache_dir(name)
+        if name not in digests and _is_unlocked(_cache_lock_path(folder)):
+            yield Garbage(CACHE, str(folder), _total_bytes(folder))
 
 
 def _superseded(artifacts: Sequence[Artifact]) -> Iterator[Garbage]:
-    """Yield generations that have a newer one, unless something was made from just this content."""
+    """Yield generations with a newer one, unless another artifact needs exactly their content."""
     needed = {parent.digest for artifact in artifacts for parent in artifact.manifest.parents}
     newest = {(a.manifest.kind, a.key): a.manifest.digest for a in artifacts}
     last = {(a.manifest.kind, a.key): a.generation for a in artifacts}
     for artifact in artifacts:
         name, digest = (artifact.manifest.kind, artifact.key), artifact.manifest.digest
         if artifact.generation != last[name] and (digest not in needed or digest == newest[name]):
-            path = Path(artifact.place.root)
-            yield Garbage(SUPERSEDED, str(path), _bytes(path))
+            path = Path(artifact.location.root)
+            yield Garbage(SUPERSEDED, str(path), _total_bytes(path))
 
 
 def remove_garbage(store: Store, garbage: Garbage) -> bool:
-    """Remove one thing that ``find_garbage`` found; False when somebody uses it again."""
+    """Remove one item of ``find_garbage``; return False if it is in use again."""
     path = Path(garbage.path)
     lock = None
     if garbage.what in (DRAFT, TRANSFER):
-        lock = lock_of(path)
+        lock = lock_path(path)
     elif garbage.what == CACHE:
-        lock = _lock_of_cache(path)
-    with explained(garbage.path, lost="Some garbage may be left."), _held(lock) as mine:
-        if not mine:
+        lock = _cache_lock_path(path)
+    consequence = "Some garbage may be left."
+    with (
+        translate_os_errors(garbage.path, consequence=consequence),
+        _try_lock(lock) as acquired,
+    ):
+        if not acquired:
             return False
         if garbage.what == SUPERSEDED:
             _remove_artifact(store, path)
@@ -89,43 +93,44 @@ def remove_garbage(store: Store, garbage: Garbage) -> bool:
 def list_artifacts(
     store: Store, names: Sequence[str], *, with_descendants: bool
 ) -> list[tuple[Garbage, Artifact]]:
-    """Return artifacts to remove; one that others were made from only together with them.
+    """Return the artifacts to remove, each after all of its ancestors.
 
-    Each comes after all it was made from.
+    An artifact with descendants needs ``with_descendants``, which adds the descendants.
     """
-    places = [store.locate(name) for name in names]
-    chosen = {place.url: store.peek_at(place) for place in places}
+    locations = [store.locate(name) for name in names]
+    chosen = {location.url: store.peek_at(location) for location in locations}
     for artifact in list(chosen.values()):
         for other in descendants(store, artifact):
-            if other.place.url not in chosen and not with_descendants:
+            if other.location.url not in chosen and not with_descendants:
                 raise UsageError(
-                    f"{artifact.manifest.kind} {artifact.key[:12]} is what "
-                    f"{other.manifest.kind} {other.key[:12]} was made from. "
+                    f"{other.manifest.kind} {other.key[:12]} was built from "
+                    f"{artifact.manifest.kind} {artifact.key[:12]}. "
                     "Add `--with-descendants` to remove both."
                 )
-            chosen.pop(other.place.url, None)
-            chosen[other.place.url] = other  # at the end: after all it was made from
+            chosen.pop(other.location.url, None)
+            chosen[other.location.url] = other  # moved to the end, after all its ancestors
     return [
-        (Garbage(f"{a.manifest.kind} {a.key[:12]}", a.place.url, a.manifest.size), a)
+        (Garbage(f"{a.manifest.kind} {a.key[:12]}", a.location.url, a.manifest.size), a)
         for a in chosen.values()
     ]
 
 
 def remove_artifacts(store: Store, chosen: Sequence[Artifact]) -> None:
-    """Remove artifacts, each in one step, from the last to the first."""
+    """Remove artifacts in reverse order, each atomically."""
     for artifact in reversed(chosen):
-        with explained(artifact.place.url, lost="What could be removed is gone."):
-            if artifact.place.local is None:
-                _remove_remote(store, artifact.place)
+        consequence = "Some artifacts may have been removed."
+        with translate_os_errors(artifact.location.url, consequence=consequence):
+            if artifact.location.local is None:
+                _remove_remote(store, artifact.location)
             else:
-                _remove_artifact(store, artifact.place.local)
+                _remove_artifact(store, artifact.location.local)
 
 
 def _remove_artifact(store: Store, path: Path) -> None:
-    """Take the artifact out of sight in one step, then delete it."""
-    root = store.place.local
+    """Unpublish the artifact by a rename to the trash, then delete it."""
+    root = store.location.local
     if root is None or root.resolve() not in path.resolve().parents:
-        raise StoreError(f"{path} does not lie in the store {store.place.url}; not removed.")
+        raise StoreError(f"{path} is not inside the store {store.location.url}; not removed.")
     trash = root / ".trash"
     trash.mkdir(exist_ok=True)
     target = trash / secrets.token_hex(8)
@@ -133,44 +138,47 @@ def _remove_artifact(store: Store, path: Path) -> None:
     remove_tree(target)
 
 
-def _remove_remote(store: Store, place: Place) -> None:
-    """Remove the manifest first: without it there is no artifact."""
-    if place.fs != store.place.fs or not place.root.startswith(f"{store.place.root}/"):
-        raise StoreError(f"{place.url} does not lie in the store {store.place.url}; not removed.")
-    with reachable(place):
-        place.fs.rm_file(place.path(MANIFEST))
-        place.fs.rm(place.root, recursive=True)
+def _remove_remote(store: Store, location: Location) -> None:
+    """Unpublish the artifact by removing its manifest, then delete the other files."""
+    inside = location.root.startswith(f"{store.location.root}/")
+    if location.fs != store.location.fs or not inside:
+        raise StoreError(
+            f"{location.url} is not inside the store {store.location.url}; not removed."
+        )
+    with translate_remote_errors(location):
+        location.fs.rm_file(location.path(MANIFEST))
+        location.fs.rm(location.root, recursive=True)
 
 
-def _lock_of_cache(folder: Path) -> Path:
-    """Return the lock of a hot cache, or of the hidden draft of one."""
+def _cache_lock_path(folder: Path) -> Path:
+    """Return the lock file of a hot cache, or of its unfinished draft."""
     digest = folder.name.removeprefix(".").split(".")[0]
     return folder.with_name(f"{digest}.lock")
 
 
-def _free(lock: Path) -> bool:
-    with _held(lock) as mine:
-        return mine
+def _is_unlocked(lock: Path) -> bool:
+    with _try_lock(lock) as acquired:
+        return acquired
 
 
 @contextlib.contextmanager
-def _held(lock: Path | None) -> Iterator[bool]:
-    """Hold a lock for a moment; False when somebody else has it or it cannot be had."""
-    if lock is None or not lock.exists():
+def _try_lock(path: Path | None) -> Iterator[bool]:
+    """Acquire a lock without waiting; yield False if another process holds it."""
+    if path is None or not path.exists():
         yield True
         return
-    held = FileLock(lock)
+    lock = FileLock(path)
     try:
-        held.acquire(timeout=0)
+        lock.acquire(timeout=0)
     except (Timeout, OSError):
         yield False
         return
     try:
         yield True
     finally:
-        held.release()
+        lock.release()
 
 
-def _bytes(path: Path) -> int:
-    files = regular_files(path) if path.is_dir() and not path.is_symlink() else [path]
+def _total_bytes(path: Path) -> int:
+    files = iter_files(path) if path.is_dir() and not path.is_symlink() else [path]
     return sum(file.lstat().st_size for file in files)

@@ -1,4 +1,4 @@
-"""The tutorial, the notebook and the reference do what they say."""
+"""The tutorial and the notebook run; generated pages and HTML views are up to date."""
 
 import os
 import re
@@ -15,76 +15,76 @@ from gsx.cli.reference import reference
 from tests.support.artifacts import motif
 from tests.support.make_golden import pages
 
-ROOT = Path(__file__).parents[1]
+ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").exists())
 
 
-def test_the_reference_of_commands_is_up_to_date():
+def test_the_command_reference_is_up_to_date():
     assert (ROOT / "docs" / "cli.md").read_text() == reference(), "run `make docs`"
 
 
 @pytest.mark.slow
-def test_the_tutorial_runs_from_first_to_last(tmp_path):
+def test_the_tutorial_runs_from_top_to_bottom(tmp_path):
     shutil.copy(ROOT / "examples" / "molecules.csv", tmp_path)
     text = (ROOT / "docs" / "tutorial.md").read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.M | re.S)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-euc", "\n".join(blocks)],
         cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     assert (tmp_path / "report.html").read_text().count('<svg class="molecule"') > 10
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_the_notebook_runs_and_shows_graphs(monkeypatch):
+def test_the_notebook_runs_and_draws_graphs(monkeypatch):
     import nbformat
     from nbclient import NotebookClient
 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     notebook = nbformat.read(ROOT / "examples" / "corpus.ipynb", as_version=4)
     NotebookClient(notebook, timeout=200, kernel_name="python3").execute()
-    shown = [
+    views = [
         output["data"].get("text/html", "")
         for cell in notebook.cells
         if cell.cell_type == "code"
         for output in cell.outputs
         if "data" in output
     ]
-    assert any("motif-size" in html for html in shown)
-    assert any(html.count("<svg") == 4 for html in shown)
+    assert any("motif-size" in html for html in views)
+    assert any(html.count("<svg") == 4 for html in views)
 
 
-def test_a_corpus_shows_its_splits_and_environments(tmp_path):
+def test_the_html_view_of_a_corpus_lists_splits_and_environments(tmp_path):
     from gsx.storage.artifacts.store import Store
 
-    html = gsx.open(motif(Store.at(tmp_path)).place.local)._repr_html_()
+    html = gsx.open(motif(Store.at(tmp_path)).location.local)._repr_html_()
     assert "<td>train</td><td>width 1..11</td>" in html
     assert "<td>ood_test</td><td>hidden</td><td>3</td>" in html
-    nodes = gsx.open(pages(Store.at(tmp_path)).place.local)._repr_html_()
+    nodes = gsx.open(pages(Store.at(tmp_path)).location.local)._repr_html_()
     assert "<th>nodes</th>" in nodes
 
 
-def test_a_table_draws_its_first_graphs(motif_table):
+def test_the_html_view_of_a_table_draws_its_first_graphs(motif_table):
     html = motif_table.slice(0, 9)._repr_html_()
     assert html.count("<svg") == 4
     assert "9 graphs" in html
     assert "<code>provenance.parents</code></td><td>lists of int64" in html
 
 
-def test_names_of_a_corpus_cannot_become_markup_in_a_notebook(tmp_path):
+def test_the_html_view_escapes_texts_of_a_corpus(tmp_path):
     import msgspec
 
     from gsx.storage.artifacts.store import Store
 
-    corpus = gsx.open(motif(Store.at(tmp_path)).place.local)
+    corpus = gsx.open(motif(Store.at(tmp_path)).location.local)
     corpus.info = msgspec.structs.replace(corpus.info, description="<img onerror=x>")
     assert "<img" not in corpus._repr_html_()
 
 
-def test_tables_of_results_are_those_of_the_result_files():
+def test_result_tables_match_the_result_files():
     text = (ROOT / "docs" / "results.md").read_text()
     assert update_tables(text) == text, "run `make docs`"
     assert "| erm |" in text

@@ -1,288 +1,158 @@
-"""Make all shards of an artifact, here or by a crew elsewhere, and say what became of each."""
+"""Build all shards of an artifact, in this process or with an executor."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import os
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from gsx import errors
-from gsx.errors import GsxError, PartialError, StageError
-from gsx.stages.sharded_build import Facts, ShardPlan, Workshop
+from gsx.errors import PartialError
+from gsx.pipeline.distributed.tasks import OUT_OF_MEMORY, Executor, Failure, Result
+from gsx.stages.sharded_build import ShardedBuild, ShardPlan, ShardStats
 from gsx.stages.stage import Progress
-from gsx.storage.artifacts.draft import Draft, Unit
-from gsx.storage.artifacts.event_log import RunLog
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.draft import Draft
+from gsx.storage.artifacts.event_log import EventLog
+from gsx.storage.artifacts.publish import StageResult
 
-HOPELESS = 3
-"""Shards that fail before any was made, after which the others are not tried."""
-OUT_OF_MEMORY, WORKER_LOST = "OutOfMemory", "WorkerLost"
-"""Kinds of failure of a worker that could not say what happened."""
-SHOWN = 5
-"""Failed shards that an error names; the log names all."""
+MAX_INITIAL_FAILURES = 3
+"""Failed shards after which a build stops, as long as no shard has succeeded."""
+MAX_LISTED_FAILURES = 5
+"""Failed shards that an error message lists; the log has all."""
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a shard could not be made."""
+def build_shards(
+    sharded_build: ShardedBuild,
+    draft: Draft,
+    executor: Executor | None,
+    progress: Progress,
+    log: EventLog,
+) -> StageResult:
+    """Build every missing shard, then finish the artifact.
 
-    kind: str
-    """Name of the class of the error."""
-    text: str
-    trace: str = ""
-    errno: int | None = None
-
-    @classmethod
-    def of(cls, error: BaseException) -> Failure:
-        """Describe an error in plain values."""
-        return cls(
-            kind=type(error).__name__,
-            text=str(error),
-            trace="".join(traceback.format_exception(error)),
-            errno=error.errno if isinstance(error, OSError) else None,
-        )
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether it would meet every shard: a full disk, a store out of reach, other inputs."""
-        known = _known(self.kind)
-        return self.errno is not None or not (known is None or issubclass(known, StageError))
-
-    def error(self) -> Exception:
-        """Return an error that says the same."""
-        known = _known(self.kind)
-        if known is not None:
-            return known(self.text)
-        if self.errno is not None:
-            return OSError(self.errno, os.strerror(self.errno), self.text)
-        return RuntimeError(self.trace or f"{self.kind}: {self.text}")
-
-
-def _known(kind: str) -> type[GsxError] | None:
-    found = getattr(errors, kind, None)
-    return found if isinstance(found, type) and issubclass(found, GsxError) else None
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one shard, or of another task."""
-
-    number: int
-    facts: dict[str, Any] = {}
-    units: tuple[Unit, ...] = ()
-    """What was put at the target; empty where it lies in the draft."""
-    size: int = 0
-    """Bytes of its files."""
-    kept: bool = False
-    """Whether it had been made before."""
-    seconds: float = 0.0
-    worker: str = ""
-    peak_mib: float = 0.0
-    """Largest memory the process had until then."""
-    failure: Failure | None = None
-    data: bytes = b""
-    """What was made, where it is sent back and not written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One piece of work for a crew."""
-
-    name: str
-    about: str
-    """What goes into it, for a person who must look for the reason of a failure."""
-    data: bytes = b""
-    """What whoever does it must know beside the job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sort:
-    """How a person is told of tasks of one sort."""
-
-    name: str
-    kept: str = ""
-    """What a run that ends early leaves, as a sentence."""
-    smaller: str = ""
-    """What to do where one task needs too much memory."""
-
-
-SHARDS = Sort("shard", "Finished shards are kept. ", "make smaller shards with --shard-graphs")
-Do = Callable[[bytes, int, bytes, str], Result]
-"""Does one task where the crew is: job, number, data, and a folder to write in. Never raises."""
-
-
-class Crew(Protocol):
-    """Whoever makes shards, or does other tasks, elsewhere."""
-
-    def results(self, plans: Sequence[ShardPlan], tick: Callable[[], None]) -> Iterator[Result]:
-        """Yield what became of every shard, in the order in which they end."""
-        ...
-
-    def each(
-        self, do: Do, tasks: Iterable[Task], sort: Sort, tick: Callable[[], None] = ...
-    ) -> Iterator[Result]:
-        """Yield what became of every task, in the order in which they end; few are in hand."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """How many workers there are now."""
-        ...
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker must know to open the same workshop: plain values, no data, no secrets."""
-
-    stage: str
-    config: dict[str, Any]
-    inputs: dict[str, str]
-    """URL or path of each artifact to read, by role."""
-    key: str
-    """Key of what is made; a worker that finds another has other inputs."""
-    source: str
-    """Hash of the stage's code."""
-    versions: dict[str, str]
-    """Packages whose versions decide bytes."""
-    draft: str
-    """Path of the draft, the same on all machines; unused with a target."""
-    target: str | None = None
-    """Where finished files go at once, in an object store."""
-    records: str | None = None
-
-
-Hire = Callable[[Job, Draft, RunLog], AbstractContextManager[Crew]]
-"""Opens a crew for a job."""
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-
-
-def keep_memory() -> None:
-    """Let the allocator keep what it frees, where it is glibc's.
-
-    Blocks take and free large arrays all the time, and the pages of each would be cleared anew;
-    Dask even tells workers to hand back every block at once (``MALLOC_TRIM_THRESHOLD_``).
+    A failed shard does not stop the others, unless all would fail. Without an executor, shards are
+    built in this process.
     """
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.mallopt(_TRIM_THRESHOLD, 1 << 28)
-        library.mallopt(_MMAP_THRESHOLD, 1 << 25)
+    plans = sharded_build.plans
+    total_graphs = sum(plan.graphs for plan in plans)
+    stats: dict[int, ShardStats] = {}
+    failures: dict[int, Failure] = {}
+    done_graphs = written_bytes = 0
 
+    def show_progress() -> None:
+        workers = ""
+        if executor is not None:
+            workers = f"{executor.num_workers} worker{'s' * (executor.num_workers != 1)}, "
+        written = (
+            f"{written_bytes / 1e6:.1f} MB"
+            if written_bytes < 1e9
+            else f"{written_bytes / 1e9:.1f} GB"
+        )
+        progress(done_graphs, total_graphs, f"{workers}{written}")
 
-def make_one(shop: Workshop, plan: ShardPlan, number: int, draft: Draft) -> Result:
-    """Make one shard in this process."""
-    began, before = time.perf_counter(), draft.seen(plan.units)
-    facts = shop.make(number, draft)
-    return Result(
-        number=number,
-        facts=dict(facts),
-        size=sum(e.size for unit in draft.named(plan.units) for e in unit.files.values()),
-        kept=bool(before) and draft.seen(plan.units) == before,
-        seconds=round(time.perf_counter() - began, 3),
+    log.write(
+        "start",
+        shards=len(plans),
+        graphs=total_graphs,
+        workers=executor.num_workers if executor else 0,
     )
+    show_progress()
+    results = (
+        build_shards_locally(sharded_build, draft, plans)
+        if executor is None
+        else executor.build_shards(plans, show_progress)
+    )
+    for result in results:
+        plan = plans[result.number]
+        _log_shard(log, plan, result)
+        if result.failure is None:
+            stats[result.number] = result.stats
+            for unit in result.units:
+                draft.record(unit)
+            written_bytes += result.size
+            done_graphs += plan.graphs
+        else:
+            failures[result.number] = result.failure
+            if _stop_after_failure(result.failure, built=len(stats), failed=len(failures)):
+                break
+        show_progress()
+    if failures:
+        log.write("end", state="partial", made=len(stats), failed=len(failures))
+        raise _build_error(plans, failures, len(stats), log)
+    outcome = sharded_build.finish(draft, [stats[n] for n in range(len(plans))], _reader(draft))
+    log.write("end", state="done", bytes=written_bytes)
+    return outcome
 
 
-def make_here(shop: Workshop, draft: Draft, plans: Sequence[ShardPlan]) -> Iterator[Result]:
-    """Make shards in this process, one after another."""
+def build_shards_locally(
+    sharded_build: ShardedBuild, draft: Draft, plans: Sequence[ShardPlan]
+) -> Iterator[Result]:
+    """Build shards in this process, one after another, and yield their results."""
     for number, plan in enumerate(plans):
         try:
-            yield make_one(shop, plan, number, draft)
+            yield build_shard(sharded_build, plan, number, draft)
         except Exception as error:
             failure = Failure.of(error)
-            if failure.everywhere:
+            if failure.affects_all_tasks:
                 raise
             yield Result(number=number, failure=failure)
 
 
-def fill(
-    shop: Workshop,
-    draft: Draft,
-    crew: Crew | None,
-    progress: Progress,
-    log: RunLog,
-) -> Outcome:
-    """Make every shard that is missing, then what is left; a shard that fails stops no other."""
-    plans = shop.plans
-    total = sum(plan.graphs for plan in plans)
-    facts: dict[int, Facts] = {}
-    failed: dict[int, Failure] = {}
-    done = size = 0
-
-    def tell() -> None:
-        workers = "" if crew is None else f"{crew.size} worker{'s' * (crew.size != 1)}, "
-        written = f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
-        progress(done, total, f"{workers}{written}")
-
-    log.write("start", shards=len(plans), graphs=total, workers=crew.size if crew else 0)
-    tell()
-    results = make_here(shop, draft, plans) if crew is None else crew.results(plans, tell)
-    for result in results:
-        _log(log, plans[result.number], result)
-        if result.failure is None:
-            facts[result.number] = result.facts
-            for unit in result.units:
-                draft.record(unit)
-            size += result.size
-            done += plans[result.number].graphs
-        else:
-            failed[result.number] = result.failure
-            if _hopeless(result.failure, made=len(facts), failed=len(failed)):
-                break
-        tell()
-    if failed:
-        log.write("end", state="partial", made=len(facts), failed=len(failed))
-        raise _ending(plans, failed, len(facts), log)
-    outcome = shop.finish(draft, [facts[n] for n in range(len(plans))], _reader(draft))
-    log.write("end", state="done", bytes=size)
-    return outcome
-
-
-def _hopeless(failure: Failure, *, made: int, failed: int) -> bool:
-    """Say whether going on is of no use."""
-    return failure.everywhere or (
-        not made and (failed >= HOPELESS or failure.kind == OUT_OF_MEMORY)
+def build_shard(sharded_build: ShardedBuild, plan: ShardPlan, number: int, draft: Draft) -> Result:
+    """Build one shard in this process."""
+    started, files_before = time.perf_counter(), draft.record_stamps(plan.units)
+    stats = sharded_build.build_shard(number, draft)
+    return Result(
+        number=number,
+        stats=dict(stats),
+        size=sum(
+            entry.size for unit in draft.find_units(plan.units) for entry in unit.files.values()
+        ),
+        reused=bool(files_before) and draft.record_stamps(plan.units) == files_before,
+        seconds=round(time.perf_counter() - started, 3),
     )
 
 
-def _ending(
-    plans: Sequence[ShardPlan], failed: Mapping[int, Failure], made: int, log: RunLog
+def _stop_after_failure(failure: Failure, *, built: int, failed: int) -> bool:
+    """Return whether to stop the build after this failure: the remaining shards would fail too."""
+    return failure.affects_all_tasks or (
+        not built and (failed >= MAX_INITIAL_FAILURES or failure.kind == OUT_OF_MEMORY)
+    )
+
+
+def _build_error(
+    plans: Sequence[ShardPlan], failures: Mapping[int, Failure], built: int, log: EventLog
 ) -> Exception:
-    """Return the error that a run with failed shards ends in."""
-    last = list(failed.values())[-1]
-    if last.everywhere or (not made and last.trace):
-        return last.error()
-    left = len(plans) - made
+    """Return the exception for a build with failed shards."""
+    last = list(failures.values())[-1]
+    if last.affects_all_tasks or (not built and last.trace):
+        return last.to_exception()
+    missing = len(plans) - built
     lines = [
-        f"  {plans[n].name} ({plans[n].about}): {failure.kind}: {failure.text}"
-        for n, failure in sorted(failed.items())[:SHOWN]
+        f"  {plans[n].name} ({plans[n].description}): {failure.kind}: {failure.text}"
+        for n, failure in sorted(failures.items())[:MAX_LISTED_FAILURES]
     ]
-    more = [f"  and {len(failed) - SHOWN} more"] if len(failed) > SHOWN else []
+    unlisted = len(failures) - MAX_LISTED_FAILURES
     return PartialError(
         "\n".join(
             [
-                f"{left} of {len(plans)} shards could not be made; finished shards are kept, "
+                f"{missing} of {len(plans)} shards could not be built; finished shards are kept, "
                 "nothing was published.",
                 *lines,
-                *more,
-                f"{log.path} has all that is known. Mend the cause and run the same command: only "
-                "what is left is made.",
+                *([f"  and {unlisted} more"] if unlisted > 0 else []),
+                f"See {log.path} for details. Fix the cause and run the same command again; only "
+                "the missing shards are built.",
             ]
         )
     )
 
 
-def _log(log: RunLog, plan: ShardPlan, result: Result) -> None:
-    state = "failed" if result.failure else "kept" if result.kept else "made"
+def _log_shard(log: EventLog, plan: ShardPlan, result: Result) -> None:
+    state = "failed" if result.failure else "kept" if result.reused else "made"
     log.write(
         "shard",
         shard=plan.name,
-        about=plan.about,
+        about=plan.description,
         state=state,
         graphs=plan.graphs,
         bytes=result.size,
@@ -294,6 +164,8 @@ def _log(log: RunLog, plan: ShardPlan, result: Result) -> None:
 
 
 def _reader(draft: Draft) -> Callable[[str], bytes]:
+    """Return a function that reads a finished file from the draft or from its upload target."""
+
     def read(name: str) -> bytes:
         path = draft.content / name
         if draft.target is None or path.exists():

@@ -1,8 +1,9 @@
-"""Tasks in the hands of Dask workers: handed out, watched, tried again where a worker was lost.
+"""Submit tasks to Dask workers, track them, and retry tasks whose worker died.
 
-Every worker has one task in hand at a time, so that the loss of a worker is held against one task
-only. A task carries plain bytes and returns plain bytes, mostly few: shards are written by workers,
-so weights, corpora and credentials never pass between machines this way.
+Every worker thread has one task at a time, so that the loss of a worker counts against one task
+only. A task sends and returns plain bytes, usually few: workers write shards themselves, so that
+weights, corpora and credentials never pass through the scheduler. The retry policy is in
+`retry.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from itertools import islice
@@ -23,130 +24,138 @@ import msgspec
 from distributed.scheduler import KilledWorker
 
 from gsx.errors import PartialError
-from gsx.pipeline.distributed.build_shards import (
+from gsx.pipeline.distributed.retry import TaskAttempts
+from gsx.pipeline.distributed.tasks import (
     OUT_OF_MEMORY,
     SHARDS,
     WORKER_LOST,
-    Do,
     Failure,
     Job,
     Result,
-    Sort,
     Task,
+    TaskFunction,
+    TaskKind,
 )
-from gsx.pipeline.distributed.worker_tasks import make_shard
+from gsx.pipeline.distributed.worker_tasks import build_shard_task
 from gsx.stages.sharded_build import ShardPlan
-from gsx.storage.artifacts.event_log import RunLog
+from gsx.storage.artifacts.event_log import EventLog
 
-LOSSES = 6
-"""Workers that may be lost over one task."""
-OVERFLOWS = 2
-"""Workers that may outgrow their memory over one task."""
-RETRIES = 2
-"""How often a task is tried again after a disk or a store failed."""
-START = 60.0
-"""Seconds a worker may take to start again after one outgrew its memory."""
-PATIENCE = 300.0
+RESTART_TIMEOUT = 60.0
+"""Seconds to wait for a new worker after one exceeded its memory limit."""
+NO_WORKER_TIMEOUT = 300.0
 """Seconds without any worker after which a run ends."""
 
+Numbered = tuple[int, Task]
+Finished = tuple[int, Any]
+"""Number of a task and its future."""
 
-class DaskCrew:
-    """Workers behind a Dask client."""
+
+class DaskExecutor:
+    """Executor that runs tasks on the workers of a Dask client."""
 
     def __init__(
         self,
         client: distributed.Client,
         job: Job,
-        log: RunLog,
-        outgrown: set[int],
+        log: EventLog,
+        overflowed_pids: set[int],
         say: Callable[[str], None],
     ) -> None:
         self._client, self._job, self._log = client, msgspec.json.encode(job), log
         self._address = client.scheduler_info()["address"]
-        self._outgrown, self._say = outgrown, say
+        self._overflowed_pids, self._say = overflowed_pids, say
         self._threads: dict[str, int] = dict(client.nthreads())
-        self._looked = 0.0
-        self._alone_since: float | None = None
-        self._overflow = ""
-        """What is to be said of the last worker that outgrew its memory."""
+        self._workers_counted_at = 0.0
+        self._no_workers_since: float | None = None
+        self._overflow_message = ""
+        """Message about the last worker that exceeded its memory limit."""
 
     @property
-    def size(self) -> int:
-        """How many workers there are now."""
+    def num_workers(self) -> int:
+        """Current number of workers."""
         return len(self._threads)
 
-    def results(self, plans: Sequence[ShardPlan], tick: Callable[[], None]) -> Iterator[Result]:
-        """Yield what became of every shard, in the order in which they end."""
-        tasks = (Task(plan.name, plan.about) for plan in plans)
-        return self.each(make_shard, tasks, SHARDS, tick)
-
-    def each(
-        self, do: Do, tasks: Iterable[Task], sort: Sort, tick: Callable[[], None] = lambda: None
+    def build_shards(
+        self, plans: Sequence[ShardPlan], on_progress: Callable[[], None]
     ) -> Iterator[Result]:
-        """Yield what became of every task, in the order in which they end; few are in hand."""
-        fresh, again = enumerate(tasks), deque[tuple[int, Task]]()
-        ended: SimpleQueue[tuple[int, Any]] = SimpleQueue()
-        in_hand: dict[int, tuple[Task, Any]] = {}
-        troubles: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        known: list[Result] = []
+        """Yield the result of every shard, in the order in which they finish."""
+        tasks = (Task(plan.name, plan.description) for plan in plans)
+        return self.map_unordered(build_shard_task, tasks, SHARDS, on_progress)
+
+    def map_unordered(
+        self,
+        function: TaskFunction,
+        tasks: Iterable[Task],
+        kind: TaskKind,
+        on_progress: Callable[[], None] = lambda: None,
+    ) -> Iterator[Result]:
+        """Yield the result of every task, in the order in which they finish.
+
+        Tasks are consumed lazily: only as many as there are free workers.
+        """
+        new_tasks, retries = enumerate(tasks), deque[Numbered]()
+        finished: SimpleQueue[Finished] = SimpleQueue()
+        running: dict[int, tuple[Task, Any]] = {}
+        attempts: defaultdict[int, TaskAttempts] = defaultdict(TaskAttempts)
+        results: list[Result] = []
         try:
             while True:
-                self._look(len(in_hand), sort)
-                free = max(sum(self._threads.values()), 1) - len(in_hand)
-                next_ones = list(islice(_drained(again, fresh), max(free, 0)))
-                in_hand |= self._submit(do, next_ones, sort.name, ended)
-                yield from known  # while workers are busy again
-                known = []
-                if not in_hand:
+                self._count_workers(len(running), kind)
+                free = max(sum(self._threads.values()), 1) - len(running)
+                next_tasks = list(islice(_retries_first(retries, new_tasks), max(free, 0)))
+                running |= self._submit(function, next_tasks, kind.name, finished)
+                yield from results  # while the workers are busy again
+                results = []
+                if not running:
                     return
-                for number, future, data in self._fetched(list(_all_ended(ended))):
-                    task, _ = in_hand.pop(number)
-                    result = self._result(number, future, data, task, sort, troubles[number])
+                for number, future, data in self._gather(list(_all_finished(finished))):
+                    task, _ = running.pop(number)
+                    result = self._result(number, future, data, task, kind, attempts[number])
                     future.release()
                     if result is None:
-                        again.append((number, task))
+                        retries.append((number, task))
                     else:
-                        del troubles[number]
-                        known.append(result)
-                tick()
+                        del attempts[number]
+                        results.append(result)
+                on_progress()
         finally:
-            with contextlib.suppress(Exception):  # the cluster may be gone, and with it its tasks
-                self._client.cancel([future for _, future in in_hand.values()])
+            with contextlib.suppress(Exception):  # the cluster may be gone, and its tasks with it
+                self._client.cancel([future for _, future in running.values()])
 
     def _submit(
         self,
-        do: Do,
-        tasks: Sequence[tuple[int, Task]],
-        sort: str,
-        ended: SimpleQueue[tuple[int, Any]],
+        function: TaskFunction,
+        tasks: Sequence[Numbered],
+        kind: str,
+        finished: SimpleQueue[Finished],
     ) -> dict[int, tuple[Task, Any]]:
-        """Hand out tasks in one message, which costs the scheduler as much as one task."""
+        """Submit tasks in one message, which costs the scheduler no more than a single task."""
         if not tasks:
             return {}
-        # A new name each time: a worker that was thought dead must not answer for another.
-        run = secrets.token_hex(4)
+        # Every submission has new keys: a worker that was declared dead must not answer a retry.
+        submission = secrets.token_hex(4)
         futures = self._client.map(
-            in_worker,
+            run_in_worker,
             [number for number, _ in tasks],
             [task.data for _, task in tasks],
-            key=[f"{sort}-{number}-{run}" for number, _ in tasks],
+            key=[f"{kind}-{number}-{submission}" for number, _ in tasks],
             pure=False,
-            do=do,
+            function=function,
             job=self._job,
         )
         for (number, _), future in zip(tasks, futures, strict=True):
-            future.add_done_callback(lambda done, number=number: ended.put((number, done)))
+            future.add_done_callback(lambda done, number=number: finished.put((number, done)))
         return {number: (task, f) for (number, task), f in zip(tasks, futures, strict=True)}
 
-    def _fetched(self, ended: list[tuple[int, Any]]) -> Iterator[tuple[int, Any, bytes | None]]:
-        """Yield ended tasks with what they returned, fetched at once; None where that fails."""
-        finished = [future for _, future in ended if future.status == "finished"]
-        found: dict[str, bytes] = {}
-        with contextlib.suppress(Exception):  # each is asked alone then, and says why
-            answers = self._client.gather(finished)
-            found = {future.key: data for future, data in zip(finished, answers, strict=True)}
-        for number, future in ended:
-            yield number, future, found.get(future.key)
+    def _gather(self, finished: list[Finished]) -> Iterator[tuple[int, Any, bytes | None]]:
+        """Yield number, future and returned data of finished tasks; None if fetching fails."""
+        successful = [future for _, future in finished if future.status == "finished"]
+        data_by_key: dict[str, bytes] = {}
+        with contextlib.suppress(Exception):  # then each future is fetched alone
+            returned = self._client.gather(successful)
+            data_by_key = {f.key: data for f, data in zip(successful, returned, strict=True)}
+        for number, future in finished:
+            yield number, future, data_by_key.get(future.key)
 
     def _result(
         self,
@@ -154,99 +163,98 @@ class DaskCrew:
         future: Any,  # noqa: ANN401
         data: bytes | None,
         task: Task,
-        sort: Sort,
-        troubles: Counter[str],
+        kind: TaskKind,
+        attempts: TaskAttempts,
     ) -> Result | None:
-        """Return what became of a task; None when it must be tried again."""
+        """Return the result of a finished task; None if it must run again."""
         try:
-            answer = future.result() if data is None else data
-            result = msgspec.msgpack.decode(answer, type=Result)
+            encoded = future.result() if data is None else data
+            result = msgspec.msgpack.decode(encoded, type=Result)
         except KilledWorker as error:
-            return self._lost(number, error, task, sort, troubles)
+            return self._result_of_lost_worker(number, error, task, kind, attempts)
         except (CancelledError, OSError, distributed.client.FutureCancelledError) as error:
             raise PartialError(
-                f"lost the scheduler at {self._address} ({error}). {sort.kept}"
-                "Start it again and run the same command to go on."
+                f"lost the connection to the scheduler at {self._address} ({error}). "
+                f"{kind.kept_note}Restart the scheduler and run the same command to resume."
             ) from error
-        if result.failure is not None and result.failure.everywhere:
-            troubles["store"] += 1
-            if result.failure.kind != "UsageError" and troubles["store"] <= RETRIES:
-                return None
+        if result.failure is not None and attempts.retry_after_failure(result.failure):
+            return None
         return result
 
-    def _lost(
-        self, number: int, error: KilledWorker, task: Task, sort: Sort, troubles: Counter[str]
+    def _result_of_lost_worker(
+        self, number: int, error: KilledWorker, task: Task, kind: TaskKind, attempts: TaskAttempts
     ) -> Result | None:
+        """Log the loss of a worker and return a failure; None if the task must run again."""
         worker = error.last_worker
-        overflow = worker.pid in self._outgrown
-        troubles["lost"] += error.allowed_failures + 1
-        troubles["overflow"] += overflow
+        overflow = worker.pid in self._overflowed_pids
+        retry = attempts.retry_after_loss(error.allowed_failures + 1, out_of_memory=overflow)
         self._log.write(
-            "lost", **{sort.name: task.name}, worker=worker.address, out_of_memory=overflow,
+            "lost", **{kind.name: task.name}, worker=worker.address, out_of_memory=overflow,
             memory_limit=worker.memory_limit,
         )  # fmt: skip
         limit = dask.utils.format_bytes(worker.memory_limit)
         if overflow:
-            more = "Give more with --memory-limit"
-            text = f"its worker outgrew its memory limit of {limit}. " + (
-                f"{more}, or {sort.smaller}." if sort.smaller else f"{more}."
+            advice = "Raise --memory-limit"
+            text = f"its worker exceeded its memory limit of {limit}. " + (
+                f"{advice}, or {kind.memory_hint}." if kind.memory_hint else f"{advice}."
             )
-            self._overflow = f"{task.name} ({task.about}): {text}"
+            self._overflow_message = f"{task.name} ({task.description}): {text}"
         else:
             text = (
-                f"{troubles['lost']} workers were lost over it, the last at {worker.address}, "
-                f"which may use {limit}."
-                + (f" If that was too little, {sort.smaller}." if sort.smaller else "")
+                f"{attempts.losses} workers were lost while running it, the last one at "
+                f"{worker.address}, with a memory limit of {limit}."
+                + (f" If that was too little, {kind.memory_hint}." if kind.memory_hint else "")
             )
-        if troubles["lost"] < LOSSES and troubles["overflow"] < OVERFLOWS:
+        if retry:
             return None
         failure = Failure(kind=OUT_OF_MEMORY if overflow else WORKER_LOST, text=text)
         return Result(number=number, failure=failure, worker=worker.address)
 
-    def _look(self, in_hand: int, sort: Sort) -> None:
-        """Count the workers now and then; end the run when none comes for long."""
+    def _count_workers(self, num_running: int, kind: TaskKind) -> None:
+        """Update the number of workers once per second; end the run if there are none for long."""
         now = time.monotonic()
-        if now - self._looked < 1 and self._threads:
+        if now - self._workers_counted_at < 1 and self._threads:
             return
-        with contextlib.suppress(OSError):  # a lost scheduler shows in what is in hand
+        with contextlib.suppress(OSError):  # a lost scheduler is reported by the running tasks
             self._threads = dict(self._client.nthreads())
-        self._looked = now
+        self._workers_counted_at = now
         if self._threads:
-            self._alone_since = None
+            self._no_workers_since = None
             return
-        if self._alone_since is None:
-            self._alone_since = now
+        if self._no_workers_since is None:
+            self._no_workers_since = now
             self._say(f"waiting for workers at {self._address}")
-        if self._overflow and now - self._alone_since > START:
-            raise PartialError(f"{self._overflow} No other worker could start. {sort.kept}".strip())
-        if now - self._alone_since > PATIENCE:
+        waited = now - self._no_workers_since
+        if self._overflow_message and waited > RESTART_TIMEOUT:
             raise PartialError(
-                f"no worker came to {self._address} for {PATIENCE:.0f} s. {sort.kept}"
-                "Run the same command again."
+                f"{self._overflow_message} No other worker could start. {kind.kept_note}".strip()
             )
-        if not in_hand:
+        if waited > NO_WORKER_TIMEOUT:
+            raise PartialError(
+                f"no worker connected to {self._address} for {NO_WORKER_TIMEOUT:.0f} s. "
+                f"{kind.kept_note}Start workers and run the same command again."
+            )
+        if not num_running:
             time.sleep(0.2)
 
 
-def _drained(
-    again: deque[tuple[int, Task]], fresh: Iterator[tuple[int, Task]]
-) -> Iterator[tuple[int, Task]]:
-    """Yield tasks that must be tried again, then new ones."""
-    while again:
-        yield again.popleft()
-    yield from fresh
+def _retries_first(retries: deque[Numbered], new_tasks: Iterator[Numbered]) -> Iterator[Numbered]:
+    """Yield tasks that must run again, then new ones."""
+    while retries:
+        yield retries.popleft()
+    yield from new_tasks
 
 
-def _all_ended(ended: SimpleQueue[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Yield tasks that have ended by now; wait a second for the first."""
+def _all_finished(finished: SimpleQueue[Finished]) -> Iterator[Finished]:
+    """Yield all tasks that have finished by now; wait up to a second for the first."""
     with contextlib.suppress(Empty):
-        yield ended.get(timeout=1)
+        yield finished.get(timeout=1)
         while True:
-            yield ended.get_nowait()
+            yield finished.get_nowait()
 
 
-def in_worker(number: int, data: bytes, do: Do, job: bytes) -> bytes:
-    """Do one task in the Dask worker that runs this."""
+def run_in_worker(number: int, data: bytes, function: TaskFunction, job: bytes) -> bytes:
+    """Run one task in the current Dask worker and return its encoded result."""
     worker = distributed.get_worker()
-    result = do(job, number, data, worker.local_directory)
+    result = function(job, number, data, worker.local_directory)
     return msgspec.msgpack.encode(msgspec.structs.replace(result, worker=worker.address))

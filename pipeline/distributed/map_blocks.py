@@ -1,64 +1,78 @@
-"""Raw data that a crew reads: blocks go out, and what they hold comes back in their order."""
+"""Block executor on Dask workers, for stages that read raw data in blocks."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 
 from gsx.errors import StageError
-from gsx.pipeline.distributed.build_shards import (
+from gsx.pipeline.distributed.tasks import (
     OUT_OF_MEMORY,
     WORKER_LOST,
-    Crew,
-    Hire,
-    Job,
-    Sort,
+    Executor,
     Task,
+    TaskKind,
 )
-from gsx.pipeline.distributed.worker_tasks import read_block
+from gsx.pipeline.distributed.worker_tasks import process_block_task
 from gsx.ragged import Array
-from gsx.stages.prepare.array_blocks import Block, pack, unpack
-from gsx.stages.prepare.block_executor import spread_by
-from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.event_log import RunLog
+from gsx.stages.array_blocks import Block, pack, unpack
+from gsx.stages.block_executor import (
+    BlockExecutor,
+    BlockFunction,
+    function_reference,
+    single_block,
+)
+from gsx.storage.artifacts.event_log import EventLog
 
-BLOCKS = Sort("block")
+BLOCKS = TaskKind("block")
 
 
 @contextlib.contextmanager
-def readers(hire: Hire, job: Job, draft: Draft, log: RunLog) -> Iterator[None]:
-    """Have blocks of raw data read by a crew, which is hired when the first ones come."""
-    crew: Crew | None = None
+def dask_block_executor(
+    open_executor: Callable[[], AbstractContextManager[Executor]], log: EventLog
+) -> Iterator[BlockExecutor]:
+    """Yield a block executor whose workers start when the first blocks need them."""
     with contextlib.ExitStack() as stack:
-
-        def spread(name: str, blocks: Iterable[Block]) -> Iterator[dict[str, Array]]:
-            nonlocal crew
-            if crew is None:
-                crew = stack.enter_context(hire(job, draft, log))
-            return read_by(crew, name, blocks, log)
-
-        stack.enter_context(spread_by(spread))
-        yield
+        yield DaskBlockExecutor(lambda: stack.enter_context(open_executor()), log)
 
 
-def read_by(
-    crew: Crew, name: str, blocks: Iterable[Block], log: RunLog
+class DaskBlockExecutor:
+    """Maps functions over blocks on the workers of an executor."""
+
+    def __init__(self, start: Callable[[], Executor], log: EventLog) -> None:
+        self._start = start
+        self._executor: Executor | None = None
+        self._log = log
+
+    def map(self, function: BlockFunction, blocks: Iterable[Block]) -> Iterator[dict[str, Array]]:
+        """Yield ``function(block)`` for every block, in order; one block runs in this process."""
+        single, blocks = single_block(blocks)
+        if single:
+            yield from map(function, blocks)
+            return
+        if self._executor is None:
+            self._executor = self._start()
+        yield from _map_in_order(self._executor, function_reference(function), blocks, self._log)
+
+
+def _map_in_order(
+    executor: Executor, function: str, blocks: Iterable[Block], log: EventLog
 ) -> Iterator[dict[str, Array]]:
-    """Yield what is read of every block, in their order."""
     tasks = (
-        Task(f"block {number}", f"{name}, to be read", name.encode() + b"\n" + pack(block))
-        for number, block in enumerate(blocks)
+        Task(f"block {index}", function, function.encode() + b"\n" + pack(block))
+        for index, block in enumerate(blocks)
     )
     early: dict[int, bytes] = {}
-    turn = 0
-    for result in crew.each(read_block, tasks, BLOCKS):
+    next_index = 0
+    for result in executor.map_unordered(process_block_task, tasks, BLOCKS):
         failure = result.failure
         if failure is not None and failure.kind in (OUT_OF_MEMORY, WORKER_LOST):
-            raise StageError(f"block {result.number} of {name} could not be read: {failure.text}")
+            raise StageError(f"block {result.number} of {function} failed: {failure.text}")
         if failure is not None:
-            raise failure.error()
+            raise failure.to_exception()
         early[result.number] = result.data
-        while turn in early:
-            yield unpack(early.pop(turn))
-            turn += 1
-    log.write("read", reader=name, blocks=turn, workers=crew.size)
+        while next_index in early:
+            yield unpack(early.pop(next_index))
+            next_index += 1
+    log.write("read", reader=function, blocks=next_index, workers=executor.num_workers)

@@ -1,4 +1,4 @@
-"""Methods that can be tuned: the stage that makes their corpus, and the sets the paper searches."""
+"""Methods that can be tuned: the stage that writes their corpus, and the values the paper tries."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gsx.errors import UsageError
-from gsx.stages.train.algorithms.catalog import KINDS
+from gsx.stages.train.algorithms.vrex import VREx
 
 Values = Mapping[str, tuple[Any, ...]]
-"""Option, as ``stage.option`` → values it may take."""
+"""Option, as ``stage.option`` → values to try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """How a method makes the corpus that is learned from."""
+class TuningMethod:
+    """How a method makes its training corpus, and what is searched."""
 
-    maker: str | None
-    """Stage that makes it; None learns from the source as it is."""
+    corpus_stage: str | None
+    """Stage that writes the corpus; None trains on the source corpus."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Options of that stage that make it this method."""
+    """Options of that stage that select the method."""
     values: Values
-    """What is searched."""
+    """The search space of the paper."""
     sections: tuple[str, ...] = ()
-    """Stages beside training whose options may be chosen, those first that decide over others."""
+    """Stages other than training whose options may be tuned; stages whose options decide which
+    other options matter come first."""
     levels: tuple[str, ...] = ("graph", "node")
-    """What must be labelled."""
+    """Levels of targets to which the method applies."""
 
 
-LEARNERS: Values = {
+ALGORITHM_VALUES: Values = {
     "train.learner": ("erm", "vrex"),
-    "train.penalty": KINDS["vrex"].tuned["penalty"],
+    "train.penalty": VREx.penalty.search,
 }
-SPLICES: Values = {
+SPLICE_VALUES: Values = {
     "generate.options": ("100", "010", "001", "110", "101", "011", "111"),
     "generate.bridges": ("learned", "random"),
     "generate.f": ([2, 2], [3, 3], [4, 4]),
@@ -42,58 +43,62 @@ SPLICES: Values = {
     "bridge.attribute_weight": (1.5, 1.0, 0.5, 0.1),
     "bridge.kl_weight": (1.5, 1.0, 0.5, 0.1, 1e-3),
 }
-"""``kl_weight`` also has the value that is gsx's own."""
-MOVES: Values = {
+"""``kl_weight`` also has the default of gsx, 1e-3, which the paper does not try."""
+FEATX_VALUES: Values = {
     "generate.featx_shape": (2.0, 3.0, 5.0, 7.0, 9.0),
     "generate.featx_scale": (0.5, 1.0, 2.0),
 }
-RATES: Values = {"augment.rate": (0.05, 0.1, 0.15, 0.2, 0.3)}
-MIXES: Values = {"augment.ratio": (0.1, 0.2, 0.3), "augment.mix": ([0.1, 0.2], [0.2, 0.3])}
+RATE_VALUES: Values = {"augment.rate": (0.05, 0.1, 0.15, 0.2, 0.3)}
+G_MIXUP_VALUES: Values = {
+    "augment.ratio": (0.1, 0.2, 0.3),
+    "augment.mix": ([0.1, 0.2], [0.2, 0.3]),
+}
 
 
-def _augmenter(name: str, values: Values, *levels: str) -> Method:
-    return Method(
-        maker="augment",
+def _augmentation(name: str, values: Values, *levels: str) -> TuningMethod:
+    return TuningMethod(
+        corpus_stage="augment",
         fixed={"method": name},
-        values={**values, **LEARNERS},
+        values={**values, **ALGORITHM_VALUES},
         sections=("augment",),
         levels=levels,
     )
 
 
-METHODS: Mapping[str, Method] = {
-    "g-splice": Method(
-        maker="generate",
-        values={**SPLICES, **LEARNERS},
+METHODS: Mapping[str, TuningMethod] = {
+    "g-splice": TuningMethod(
+        corpus_stage="generate",
+        values={**SPLICE_VALUES, **ALGORITHM_VALUES},
         sections=("generate", "bridge", "extract"),
         levels=("graph",),
     ),
-    "featx": Method(
-        maker="generate",
+    "featx": TuningMethod(
+        corpus_stage="generate",
         fixed={"featx": True, "options": "000"},
-        values={**MOVES, **LEARNERS},
+        values={**FEATX_VALUES, **ALGORITHM_VALUES},
         sections=("generate", "mask"),
     ),
-    "g-splice+featx": Method(
-        maker="generate",
+    "g-splice+featx": TuningMethod(
+        corpus_stage="generate",
         fixed={"featx": True},
-        values={**SPLICES, **MOVES, **LEARNERS},
+        values={**SPLICE_VALUES, **FEATX_VALUES, **ALGORITHM_VALUES},
         sections=("generate", "bridge", "extract", "mask"),
         levels=("graph",),
     ),
-    "drop-node": _augmenter("drop-node", RATES, "graph"),
-    "drop-edge": _augmenter("drop-edge", RATES, "graph", "node"),
-    "mask-feature": _augmenter("mask-feature", RATES, "graph", "node"),
-    "g-mixup": _augmenter("g-mixup", MIXES, "graph"),
-    "none": Method(maker=None, values=LEARNERS),
+    "drop-node": _augmentation("drop-node", RATE_VALUES, "graph"),
+    "drop-edge": _augmentation("drop-edge", RATE_VALUES, "graph", "node"),
+    "mask-feature": _augmentation("mask-feature", RATE_VALUES, "graph", "node"),
+    "g-mixup": _augmentation("g-mixup", G_MIXUP_VALUES, "graph"),
+    "none": TuningMethod(corpus_stage=None, values=ALGORITHM_VALUES),
 }
 
 
-def check_applies(method: str, level: str, corpus: str) -> None:
-    """Refuse a method that makes nothing of a corpus called ``corpus``."""
-    if level not in METHODS[method].levels:
-        fitting = ", ".join(name for name, each in METHODS.items() if level in each.levels)
+def check_applies(method: str, level: str, corpus_name: str) -> None:
+    """Raise `UsageError` if a method does not apply to a corpus with targets of this level."""
+    levels = METHODS[method].levels
+    if level not in levels:
+        applicable = ", ".join(name for name, other in METHODS.items() if level in other.levels)
         raise UsageError(
-            f"{method} is for labelled {METHODS[method].levels[0]}s; {corpus} has labelled "
-            f"{level}s. Tune another `--method`: {fitting}."
+            f"{method} needs {levels[0]} labels, but {corpus_name} has {level} labels. Choose "
+            f"another `--method`: {applicable}."
         )

@@ -1,4 +1,4 @@
-"""What tuning may choose: for some options of some stages, a few values each.
+"""Search space: the values that tuning tries for options of stages.
 
 ```toml
 [generate]
@@ -11,9 +11,9 @@ learner = ["vrex"]
 penalty = [1, 10]
 ```
 
-Without a file the sets are those the paper searches for a method. A file narrows or widens the
-options it names; the others keep their sets, those of learners the sets the paper searches for any
-of the learners that are named. One value fixes an option.
+Without a file, the values are those that the paper searches for a method. A file replaces the
+values of the options it names. Other options keep their values; options of training algorithms get
+the values that the paper searches for the named algorithms. A list of one value fixes an option.
 """
 
 from __future__ import annotations
@@ -28,92 +28,96 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gsx.errors import GsxError, RecipeError, nearest
+from gsx.errors import GsxError, RecipeError, did_you_mean
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.stage_order import stage_named
-from gsx.pipeline.tuning.search_presets import METHODS, MOVES, Method
-from gsx.stages.train.algorithms.catalog import KINDS, matters, sets_of
+from gsx.pipeline.tuning.search_presets import FEATX_VALUES, METHODS, TuningMethod
+from gsx.stages.train.algorithms.options import OPTIONS, search_grid, uses_option
 
 SECTIONS = ("generate", "augment", "bridge", "extract", "mask", "train")
-"""Stages whose options are chosen, those first that decide whether others matter."""
-FIRST = {"generate": ("options", "bridges"), "train": ("learner",)}
-"""Options that decide whether others matter."""
-KEPT_OUT = ("seed", "source", "device", "formats", "shard_graphs", "augmented_only")
-"""Options that say where or how often, not what."""
+"""Stages with tunable options; stages whose options decide which others matter come first."""
+DECIDING_OPTIONS = {"generate": ("options", "bridges"), "train": ("learner",)}
+"""Options that decide which others matter. They are chosen first."""
+NOT_TUNABLE = ("seed", "source", "device", "formats", "shard_graphs", "augmented_only")
+"""Options that do not change what a model learns, or that trials set themselves."""
 
-_MOVING = tuple(name.partition(".")[2] for name in MOVES)
-Choice = Mapping[str, str]
+_FEATX_OPTIONS = tuple(name.partition(".")[2] for name in FEATX_VALUES)
+Params = Mapping[str, str]
 """Option, as ``stage.option`` → its value as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """The options that are chosen, and their values."""
+class SearchSpace:
+    """The tuned options and their values."""
 
     values: Mapping[str, tuple[Any, ...]]
     edge_attributes: bool = True
-    """Whether edges have attributes; without any, what they cost does not matter."""
+    """Whether edges have attributes. If not, the weight of attributes does not matter."""
 
-    def labels(self, name: str) -> list[str]:
+    def encoded_values(self, name: str) -> list[str]:
         """Return the values of an option as JSON, which is how a study stores them."""
         return [json.dumps(value) for value in self.values[name]]
 
-    def names(self, chosen: Choice) -> Iterator[str]:
-        """Yield the options that matter, given what has been chosen when each is asked for."""
-        for name in sorted(self.values, key=_order):
-            if self._matters(name, chosen):
+    def active_options(self, params: Params) -> Iterator[str]:
+        """Yield the options that matter, in the order of choosing.
+
+        ``params`` may grow during the iteration: each option is tested when it is reached.
+        """
+        for name in sorted(self.values, key=_rank):
+            if self._is_active(name, params):
                 yield name
 
-    def _matters(self, name: str, chosen: Choice) -> bool:
+    def _is_active(self, name: str, params: Params) -> bool:
+        """Return whether an option has an effect, given the options chosen so far."""
         stage, _, option = name.partition(".")
-        bits = json.loads(chosen.get("generate.options", '"111"'))
-        learned = chosen.get("generate.bridges", '"learned"') == '"learned"'
+        bits = json.loads(params.get("generate.options", '"111"'))
+        learned_bridges = params.get("generate.bridges", '"learned"') == '"learned"'
         if stage == "bridge":
-            attributes = self.edge_attributes or option != "attribute_weight"
-            return bits != "100" and learned and attributes
+            has_effect = self.edge_attributes or option != "attribute_weight"
+            return bits != "100" and learned_bridges and has_effect
         if stage == "extract":
             return bool(bits != "001")
         if stage == "train":
-            learner = chosen.get("train.learner")
-            return learner is None or matters(option, json.loads(learner))
+            algorithm = params.get("train.learner")
+            return algorithm is None or uses_option(json.loads(algorithm), option)
         always = ("options", "ratio", "balanced")
-        return stage != "generate" or option in always or option in _MOVING or bits != "100"
+        return stage != "generate" or option in always or option in _FEATX_OPTIONS or bits != "100"
 
-    def draw(self, stream: np.random.Generator) -> dict[str, str]:
-        """Draw a choice, every value as likely as any other."""
-        chosen: dict[str, str] = {}
-        for name in self.names(chosen):
-            labels = self.labels(name)
-            chosen[name] = labels[int(stream.integers(len(labels)))]
-        return chosen
+    def sample(self, stream: np.random.Generator) -> dict[str, str]:
+        """Draw params uniformly, option by option."""
+        params: dict[str, str] = {}
+        for name in self.active_options(params):
+            values = self.encoded_values(name)
+            params[name] = values[int(stream.integers(len(values)))]
+        return params
 
-    def all_choices(self) -> Iterator[dict[str, str]]:
-        """Yield every choice there is, each once."""
-        names = sorted(self.values, key=_order)
+    def all_params(self) -> Iterator[dict[str, str]]:
+        """Yield every combination of values once."""
+        names = sorted(self.values, key=_rank)
 
-        def deeper(chosen: dict[str, str], depth: int) -> Iterator[dict[str, str]]:
+        def extend(params: dict[str, str], depth: int) -> Iterator[dict[str, str]]:
             if depth == len(names):
-                yield chosen
-            elif self._matters(names[depth], chosen):
-                for label in self.labels(names[depth]):
-                    yield from deeper({**chosen, names[depth]: label}, depth + 1)
+                yield params
+            elif self._is_active(names[depth], params):
+                for value in self.encoded_values(names[depth]):
+                    yield from extend({**params, names[depth]: value}, depth + 1)
             else:
-                yield from deeper(chosen, depth + 1)
+                yield from extend(params, depth + 1)
 
-        return deeper({}, 0)
+        return extend({}, 0)
 
 
-def options_of(chosen: Choice, stage: str) -> dict[str, Any]:
-    """Return what a choice says about the options of a stage."""
+def stage_options(params: Params, stage: str) -> dict[str, Any]:
+    """Return the options of one stage, decoded."""
     return {
-        name.partition(".")[2]: json.loads(label)
-        for name, label in chosen.items()
+        name.partition(".")[2]: json.loads(value)
+        for name, value in params.items()
         if name.startswith(f"{stage}.")
     }
 
 
-def read_space(path: Path, method: str = "g-splice") -> Space:
-    """Read a file of values; options it does not name keep the paper's for a method."""
+def read_search_space(path: Path, method_name: str = "g-splice") -> SearchSpace:
+    """Read a TOML file of values; options that it does not name keep the values of the method."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -122,79 +126,93 @@ def read_space(path: Path, method: str = "g-splice") -> Space:
         raise RecipeError(f"{path} cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path.name} is not TOML: {error}") from error
-    how = METHODS[method]
-    values, sections = dict(how.values), (*how.sections, "train")
+    method = METHODS[method_name]
+    values, sections = dict(method.values), (*method.sections, "train")
     for section, options in document.items():
         if section not in SECTIONS or not isinstance(options, dict):
-            guess = nearest(section, sections)
-            raise RecipeError(f"{path.name}: `{section}` is no section that is tuned. {guess}")
+            raise RecipeError(
+                f"{path.name}: `{section}` is not a section that can be tuned. "
+                f"{did_you_mean(section, sections)}"
+            )
         if section not in sections:
-            has = ", ".join(f"[{each}]" for each in sections)
-            raise RecipeError(f"{path.name}: {method} does not use [{section}]; it has {has}")
-        for option, given in options.items():
+            allowed = ", ".join(f"[{name}]" for name in sections)
+            raise RecipeError(
+                f"{path.name}: {method_name} does not use [{section}]; it uses {allowed}"
+            )
+        for option, listed in options.items():
             where = f"{path.name} [{section}]"
-            if section == how.maker and option in how.fixed:
-                said = json.dumps(how.fixed[option])
-                raise RecipeError(f"{where}: `{option}` is {said} for {method}; leave it out")
-            found = _values(section, option, given, where, how)
-            values[f"{section}.{option}"] = found
-    own = {f"train.{name}": each for name, each in sets_of(values["train.learner"]).items()}
+            if section == method.corpus_stage and option in method.fixed:
+                fixed = json.dumps(method.fixed[option])
+                raise RecipeError(
+                    f"{where}: `{option}` is always {fixed} for {method_name}; leave it out"
+                )
+            values[f"{section}.{option}"] = _checked_values(section, option, listed, where, method)
+    algorithm_values = {
+        f"train.{name}": listed for name, listed in search_grid(values["train.learner"]).items()
+    }
     named = {f"train.{name}" for name in document.get("train", {})}
-    return Space({**values, **{name: own[name] for name in own if name not in named}})
+    return SearchSpace(
+        {**values, **{n: listed for n, listed in algorithm_values.items() if n not in named}}
+    )
 
 
-def _values(
-    section: str, option: str, given: object, where: str, method: Method
+def _checked_values(
+    section: str, option: str, values: object, where: str, method: TuningMethod
 ) -> tuple[Any, ...]:
-    """Return the values of an option, each checked by its stage as far as it can be alone."""
+    """Return the values of an option; its stage has checked each of them separately."""
     fields = [
         field.name
         for field in msgspec.structs.fields(stage_named(section).config)
-        if field.name not in KEPT_OUT
+        if field.name not in NOT_TUNABLE
     ]
-    if option in KEPT_OUT:
-        raise RecipeError(f"{where}: `{option}` is not tuned; give it on the command line")
+    if option in NOT_TUNABLE:
+        raise RecipeError(f"{where}: `{option}` cannot be tuned; give it on the command line")
     if option not in fields:
-        raise RecipeError(f"{where}: unknown option `{option}`. {nearest(option, fields)}")
-    if not isinstance(given, list) or not given:
+        raise RecipeError(f"{where}: unknown option `{option}`. {did_you_mean(option, fields)}")
+    if not isinstance(values, list) or not values:
         raise RecipeError(
             f"{where}: `{option}` must be a list of values such as "
             f"[{_example(section, option, method)}]"
         )
-    for value in given:
+    for value in values:
         try:
-            parse_config(section, {**_reader(section, option, method), option: value}, where)
+            parse_config(section, {**_required(section, option, method), option: value}, where)
         except RecipeError:
             raise
         except GsxError as error:
             raise RecipeError(f"{where}: `{option}` = {json.dumps(value)}: {error}") from error
-    labels = [json.dumps(value) for value in given]
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        raise RecipeError(f"{where}: `{option}` lists {twice} twice")
-    return tuple(given)
+    encoded = [json.dumps(value) for value in values]
+    repeated = next((value for value in encoded if encoded.count(value) > 1), None)
+    if repeated is not None:
+        raise RecipeError(f"{where}: `{option}` lists {repeated} twice")
+    return tuple(values)
 
 
-def _reader(section: str, option: str, method: Method) -> dict[str, Any]:
-    """Return options without which a stage refuses one: a learner that reads it, the method."""
-    if section == method.maker:
+def _required(section: str, option: str, method: TuningMethod) -> dict[str, Any]:
+    """Return the options without which a stage rejects ``option``.
+
+    These are the fixed options of the method, or an algorithm that uses the option.
+    """
+    if section == method.corpus_stage:
         return dict(method.fixed)
     if section != "train":
         return {}
-    return next(({"learner": name} for name, kind in KINDS.items() if option in kind.fills), {})
+    algorithms = OPTIONS[option].by_algorithm if option in OPTIONS else ()
+    return {"learner": name} if (name := next(iter(algorithms), None)) else {}
 
 
-def _example(section: str, option: str, method: Method) -> str:
-    known = method.values.get(f"{section}.{option}")
-    if known is None:
-        reader = _reader(section, option, method)
-        config = parse_config(section, reader, "") if reader else stage_named(section).config()
-        known = (msgspec.to_builtins(getattr(config, option)),)
-    return ", ".join(json.dumps(value) for value in known[:2])
+def _example(section: str, option: str, method: TuningMethod) -> str:
+    """Return one or two valid values of an option, for an error message."""
+    values = method.values.get(f"{section}.{option}")
+    if values is None:
+        required = _required(section, option, method)
+        config = parse_config(section, required, "") if required else stage_named(section).config()
+        values = (msgspec.to_builtins(getattr(config, option)),)
+    return ", ".join(json.dumps(value) for value in values[:2])
 
 
-def _order(name: str) -> tuple[int, int, str]:
-    """Return the place of an option in the order of asking."""
+def _rank(name: str) -> tuple[int, int, str]:
+    """Return the sort key of an option in the order of choosing."""
     stage, _, option = name.partition(".")
-    first = FIRST.get(stage, ())
+    first = DECIDING_OPTIONS.get(stage, ())
     return SECTIONS.index(stage), first.index(option) if option in first else len(first), name

@@ -1,7 +1,7 @@
-"""A study on disk: which choices were tried and how each scored on OOD validation.
+"""A study on disk: the params of every trial and its score on OOD validation.
 
-Optuna proposes and remembers, in a journal of JSON lines; nothing is pickled. The journal holds no
-test score, so nothing that proposes can read one.
+Optuna proposes params and stores trials in a journal of JSON lines; nothing is pickled. The journal
+contains no test scores, so no proposal can depend on one.
 """
 
 from __future__ import annotations
@@ -15,44 +15,47 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from gsx.errors import StoreError, UsageError
-from gsx.pipeline.tuning.search_space import Space
+from gsx.pipeline.tuning.search_space import SearchSpace
 from gsx.seeds import rng, stream_key
 
 if TYPE_CHECKING:
     import optuna
 
-NAME = "gsx"
-DRAWN_AT_FIRST = 8
-"""Trials before proposals lean on earlier ones."""
-ATTEMPTS = 100
+STUDY_NAME = "gsx"
+NUM_STARTUP_TRIALS = 8
+"""Random trials before proposals depend on earlier scores."""
+MAX_DRAWS = 100
+"""Random draws of new params before all combinations are enumerated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A choice to try."""
+    """A proposed trial."""
 
     number: int
-    """How many were tried before it."""
-    chosen: dict[str, str]
+    """Number of trials before it."""
+    params: dict[str, str]
     handle: optuna.trial.Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """A choice that was tried."""
+class FinishedTrial:
+    """A trial that has ended."""
 
     number: int
-    chosen: dict[str, str]
+    params: dict[str, str]
     score: float | None
-    """On OOD validation, the mean over seeds; None where the trial failed."""
-    facts: dict[str, Any]
-    """Keys of what was made, or the ``reason`` of a failure."""
+    """Score on OOD validation, mean over seeds; None if the trial failed."""
+    details: dict[str, Any]
+    """Keys of the artifacts, or the ``reason`` of the failure."""
 
 
 class Study:
-    """Trials of one question; the same seed proposes the same, wherever a run was stopped."""
+    """The trials of one tuning request. The same seed gives the same proposals after a restart."""
 
-    def __init__(self, path: Path, space: Space, *, seed: int, larger_is_better: bool) -> None:
+    def __init__(
+        self, path: Path, space: SearchSpace, *, seed: int, larger_is_better: bool
+    ) -> None:
         try:
             import optuna
             from optuna.storages.journal import JournalFileBackend
@@ -62,120 +65,122 @@ class Study:
             ) from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna, self._space, self._seed = optuna, space, seed
-        self._larger = larger_is_better
-        there = path.is_file() and path.stat().st_size > 0
+        self._larger_is_better = larger_is_better
+        exists = path.is_file() and path.stat().st_size > 0
         try:
             storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
-            if there:
-                self._study = optuna.load_study(study_name=NAME, storage=storage)
+            if exists:
+                self._study = optuna.load_study(study_name=STUDY_NAME, storage=storage)
             else:
                 self._study = optuna.create_study(
-                    study_name=NAME,
+                    study_name=STUDY_NAME,
                     storage=storage,
                     direction="maximize" if larger_is_better else "minimize",
                 )
         except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise StoreError(
-                f"{path} is no study that Optuna {optuna.__version__} can read ({error}). Move it "
-                "away: what was trained stays, and a new study finds it."
+                f"{path} is not a study that Optuna {optuna.__version__} can read ({error}). Move "
+                "the file away: trained models are kept, and a new study reuses them."
             ) from error
 
     def resume(self) -> None:
-        """Ask again for what an earlier run was stopped in."""
+        """Enqueue the trials that an earlier run did not finish."""
         state = self._optuna.trial.TrialState
-        waiting = [each.params for each in self._trials(state.WAITING)]
+        waiting = [trial.params for trial in self._trials(state.WAITING)]
         for trial in self._trials(state.RUNNING):
             self._study.tell(trial.number, state=state.FAIL)
             if trial.params and trial.params not in waiting:
                 self._study.enqueue_trial(trial.params)
 
-    def ask(self, beside: Sequence[Trial] = ()) -> Trial | None:
-        """Return the next choice; None when every one there is was tried.
+    def ask(self, pending: Sequence[Trial] = ()) -> Trial | None:
+        """Return the next trial; None if all combinations have been tried.
 
-        ``beside`` were asked before it and have not ended.
+        ``pending`` are trials that were proposed before it and have not ended.
         """
-        tried = self.tried()
-        number = len(tried) + len(beside)
+        finished = self.finished_trials()
+        number = len(finished) + len(pending)
         trial = self._propose(number)
-        chosen = [*(each.chosen for each in tried), *(each.chosen for each in beside)]
-        known = {frozenset(each.items()) for each in chosen}
-        if frozenset(trial.chosen.items()) not in known:
+        earlier = [*(t.params for t in finished), *(t.params for t in pending)]
+        tried = {frozenset(params.items()) for params in earlier}
+        if frozenset(trial.params.items()) not in tried:
             return trial
-        # Proposals repeat where values are few: forget this one and take one that is new.
+        # Proposals repeat in small search spaces: discard this one and enqueue untried params.
         self._study.tell(trial.handle, state=self._optuna.trial.TrialState.FAIL)
-        fresh = self._untried(known, trial.number)
-        if fresh is None:
+        untried = self._untried_params(tried, trial.number)
+        if untried is None:
             return None
-        self._study.enqueue_trial(fresh)
+        self._study.enqueue_trial(untried)
         return self._propose(number)
 
-    def tell(self, trial: Trial, score: float | None, facts: dict[str, Any]) -> None:
-        """Remember how a choice scored on OOD validation; without a score it cannot be tried."""
-        for name, value in facts.items():
+    def tell(self, trial: Trial, score: float | None, details: dict[str, Any]) -> None:
+        """Store the score of a trial on OOD validation; None if the trial failed."""
+        for name, value in details.items():
             trial.handle.set_user_attr(name, value)
         failed = self._optuna.trial.TrialState.FAIL
         self._study.tell(trial.handle, score, state=failed if score is None else None)
 
-    def tried(self) -> list[Tried]:
-        """Return all trials that ended, in order."""
+    def finished_trials(self) -> list[FinishedTrial]:
+        """Return all trials that have ended, in order."""
         state = self._optuna.trial.TrialState
         ended = [
-            each
-            for each in self._trials(state.COMPLETE, state.FAIL)
-            if each.state == state.COMPLETE or "reason" in each.user_attrs
+            trial
+            for trial in self._trials(state.COMPLETE, state.FAIL)
+            if trial.state == state.COMPLETE or "reason" in trial.user_attrs
         ]
         return [
-            Tried(
+            FinishedTrial(
                 number=number,
-                chosen=dict(each.params),
-                score=each.value if each.state == state.COMPLETE else None,
-                facts=dict(each.user_attrs),
+                params=dict(trial.params),
+                score=trial.value if trial.state == state.COMPLETE else None,
+                details=dict(trial.user_attrs),
             )
-            for number, each in enumerate(ended)
+            for number, trial in enumerate(ended)
         ]
 
-    def best(self) -> Tried | None:
-        """Return the best trial by OOD validation, the first of equals."""
-        scored = [each for each in self.tried() if each.score is not None]
-        sign = 1 if self._larger else -1
-        return max(scored, key=lambda each: sign * (each.score or 0.0), default=None)
+    def best(self) -> FinishedTrial | None:
+        """Return the trial with the best score on OOD validation; the first of equals."""
+        scored = [trial for trial in self.finished_trials() if trial.score is not None]
+        sign = 1 if self._larger_is_better else -1
+        return max(scored, key=lambda trial: sign * (trial.score or 0.0), default=None)
 
     def _propose(self, number: int) -> Trial:
+        """Return a proposal of Optuna's TPE sampler."""
         self._study.sampler = self._optuna.samplers.TPESampler(
             seed=stream_key(self._seed, "tune", number) % (1 << 32),
-            n_startup_trials=DRAWN_AT_FIRST,
+            n_startup_trials=NUM_STARTUP_TRIALS,
         )
-        asked = self._study.ask()
-        chosen: dict[str, str] = {}
-        for name in self._space.names(chosen):
-            chosen[name] = asked.suggest_categorical(name, self._space.labels(name))
-        return Trial(number, chosen, asked)
+        handle = self._study.ask()
+        params: dict[str, str] = {}
+        for name in self._space.active_options(params):
+            params[name] = handle.suggest_categorical(name, self._space.encoded_values(name))
+        return Trial(number, params, handle)
 
-    def _untried(
-        self, known: set[frozenset[tuple[str, str]]], number: int
+    def _untried_params(
+        self, tried: set[frozenset[tuple[str, str]]], number: int
     ) -> dict[str, str] | None:
+        """Draw params that were not tried; None if there are none."""
         stream = rng(self._seed, "tune", "fresh", number)
-        for _ in range(ATTEMPTS):
-            drawn = self._space.draw(stream)
-            if frozenset(drawn.items()) not in known:
-                return drawn
-        every = self._space.all_choices()
-        return next((each for each in every if frozenset(each.items()) not in known), None)
+        for _ in range(MAX_DRAWS):
+            params = self._space.sample(stream)
+            if frozenset(params.items()) not in tried:
+                return params
+        candidates = self._space.all_params()
+        return next((p for p in candidates if frozenset(p.items()) not in tried), None)
 
     def _trials(self, *states: optuna.trial.TrialState) -> list[optuna.trial.FrozenTrial]:
         return self._study.get_trials(deepcopy=False, states=states or None)
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Let one process at a time work on a study."""
+def study_lock(path: Path) -> Iterator[None]:
+    """Lock a study, so that only one process works on it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_suffix(".lock"))
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise UsageError(
-            f"another gsx tunes by {path}; wait for it, or change the study"
+            f"another gsx process uses the study {path}. Wait until it ends, or change the study."
         ) from error
     try:
         yield

@@ -1,4 +1,4 @@
-"""One trial: the ordinary stages with the options of a choice, and the score that they end in."""
+"""One trial: run the stages with the params of a trial and return the validation score."""
 
 from __future__ import annotations
 
@@ -14,117 +14,136 @@ import msgspec
 from gsx.errors import GsxError, StageError, UsageError
 from gsx.pipeline.plan import Step
 from gsx.pipeline.recipe import parse_config
-from gsx.pipeline.runner import Watch, run_plan
+from gsx.pipeline.runner import OpenProgress, run_plan
 from gsx.pipeline.stage_order import stage_named
-from gsx.pipeline.tuning.search_space import Choice, options_of
-from gsx.stages.stage import silent
+from gsx.pipeline.tuning.search_space import Params, stage_options
+from gsx.stages.stage import ignore_progress
 from gsx.storage.artifacts.store import Artifact, Store
 
-PRETRAINED = ("extract", "bridge", "mask")
-"""Stages whose artifacts generation may need, in their order."""
-SPLIT = "ood_val"
-"""The split that decides."""
+PRETRAINED_STAGES = ("extract", "bridge", "mask")
+"""Stages whose artifacts generation may need, in order."""
+SELECTION_SPLIT = "ood_val"
+"""The split whose score selects the best trial."""
 
 
-class Common(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same in every trial."""
+class SharedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that are the same in all trials."""
 
-    maker: str | None = "generate"
-    """Stage that makes the corpus; None learns from the source."""
+    corpus_stage: str | None = "generate"
+    """Stage that writes the training corpus; None trains on the source corpus."""
     fixed: dict[str, dict[str, Any]] = {}
-    """Options of stages that are not chosen, by stage."""
+    """Stage → options that are not tuned."""
     seeds: int = 1
-    """Trainings of every trial; the mean decides."""
+    """Training runs per trial; the score is their mean."""
     seed: int = 0
-    """Root of the streams that propose choices; the first of the training seeds."""
+    """Root seed of the proposals, and the first training seed."""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """How a trial ended."""
+class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a trial."""
 
     score: float | None
-    """On OOD validation, the mean over seeds; None where the choice cannot be tried."""
-    facts: dict[str, Any]
-    """Keys of what was made, or the ``reason`` why nothing was."""
+    """Score on OOD validation, mean over seeds; None if the params cannot be used."""
+    details: dict[str, Any]
+    """Keys of the artifacts, or the ``reason`` of the failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """What a trial made."""
+class TrialArtifacts:
+    """Artifacts of a trial."""
 
     corpus: Artifact
     models: tuple[Artifact, ...]
 
 
-def attempt(
-    common: Common,
-    chosen: Choice,
+def score_trial(
+    shared: SharedOptions,
+    params: Params,
     source: Artifact,
     store: Store,
     *,
-    watch: Watch = lambda _: nullcontext(silent),
-    say: Callable[[str], None] = lambda _: None,
-) -> Attempt:
-    """Run a trial and return its score; a choice that cannot be tried is an outcome too."""
-    began = time.perf_counter()
+    open_progress: OpenProgress = lambda _: nullcontext(ignore_progress),
+    notify: Callable[[str], None] = lambda _: None,
+) -> TrialResult:
+    """Run a trial and return its score. Params that cannot be used give a result without score."""
+    started = time.perf_counter()
     try:
-        made = run_trial(common, chosen, source, store, watch=watch, say=say)
+        artifacts = run_trial(
+            shared, params, source, store, open_progress=open_progress, notify=notify
+        )
     except (StageError, UsageError) as error:
-        return Attempt(score=None, facts={"reason": str(error)})
-    facts = {
-        "corpus_key": made.corpus.key,
-        "model_keys": [model.key for model in made.models],
-        "seconds": round(time.perf_counter() - began, 1),
+        return TrialResult(score=None, details={"reason": str(error)})
+    details = {
+        "corpus_key": artifacts.corpus.key,
+        "model_keys": [model.key for model in artifacts.models],
+        "seconds": round(time.perf_counter() - started, 1),
     }
-    return Attempt(score=statistics.fmean(map(validation, made.models)), facts=facts)
+    score = statistics.fmean(map(validation_score, artifacts.models))
+    return TrialResult(score=score, details=details)
 
 
-def validation(model: Artifact) -> float:
-    """Return the best score of a model on OOD validation: all that a study may see."""
-    score: float = model.manifest.summary["quality"]["selection"][SPLIT][SPLIT]
+def validation_score(model: Artifact) -> float:
+    """Return the best score of a model on OOD validation, the only score that a study may use."""
+    selection = model.manifest.summary["quality"]["selection"]
+    score: float = selection[SELECTION_SPLIT][SELECTION_SPLIT]
     return score
 
 
 def run_trial(
-    common: Common,
-    chosen: Choice,
+    shared: SharedOptions,
+    params: Params,
     source: Artifact,
     store: Store,
     *,
-    watch: Watch = lambda _: nullcontext(silent),
-    say: Callable[[str], None] = lambda _: None,
-) -> Made:
-    """Make the corpus and the models of a choice, or find them."""
+    open_progress: OpenProgress = lambda _: nullcontext(ignore_progress),
+    notify: Callable[[str], None] = lambda _: None,
+) -> TrialArtifacts:
+    """Build the corpus and the models of a trial; existing artifacts are reused."""
     corpus = source
-    if common.maker is not None:
-        plan = _making(common, chosen)
-        *_, (_, built) = run_plan(plan, store, given={"prepare": source}, watch=watch, say=say)
+    if shared.corpus_stage is not None:
+        *_, (_, built) = run_plan(
+            _corpus_plan(shared.corpus_stage, shared, params),
+            store,
+            artifacts={"prepare": source},
+            open_progress=open_progress,
+            notify=notify,
+        )
         corpus = built.artifact
-    stage, learned_from = stage_named("train"), common.maker or "prepare"
+    train, training_source = stage_named("train"), shared.corpus_stage or "prepare"
     models = []
-    for seed in range(common.seed, common.seed + common.seeds):
-        config = _config(common, chosen, "train", seed=seed, source=learned_from)
-        step = Step(stage, config, stage.inputs_of(config))
-        given = {learned_from: corpus}
-        models += [
-            b.artifact for _, b in run_plan((step,), store, given=given, watch=watch, say=say)
-        ]
-    return Made(corpus=corpus, models=tuple(models))
+    for seed in range(shared.seed, shared.seed + shared.seeds):
+        config = _config(shared, params, "train", seed=seed, source=training_source)
+        steps = run_plan(
+            (Step(train, config, train.inputs_of(config)),),
+            store,
+            artifacts={training_source: corpus},
+            open_progress=open_progress,
+            notify=notify,
+        )
+        models += [built.artifact for _, built in steps]
+    return TrialArtifacts(corpus=corpus, models=tuple(models))
 
 
-def _making(common: Common, chosen: Choice) -> tuple[Step, ...]:
-    """Return the steps that make the corpus of a choice."""
-    assert common.maker is not None
-    wanted = _config(common, chosen, common.maker)
-    needed = stage_named(common.maker).inputs_of(wanted).values()
-    configs = {name: _config(common, chosen, name) for name in PRETRAINED if name in needed}
-    configs[common.maker] = wanted
-    return tuple(Step(stage_named(n), c, stage_named(n).inputs_of(c)) for n, c in configs.items())
+def _corpus_plan(corpus_stage: str, shared: SharedOptions, params: Params) -> tuple[Step, ...]:
+    """Return the steps that write the corpus of a trial."""
+    corpus_config = _config(shared, params, corpus_stage)
+    needed = stage_named(corpus_stage).inputs_of(corpus_config).values()
+    configs = {name: _config(shared, params, name) for name in PRETRAINED_STAGES if name in needed}
+    configs[corpus_stage] = corpus_config
+    return tuple(
+        Step(stage_named(name), config, stage_named(name).inputs_of(config))
+        for name, config in configs.items()
+    )
 
 
-def _config(common: Common, chosen: Choice, stage: str, **own: Any) -> Any:  # noqa: ANN401
-    fixed = common.fixed.get(stage, {})
-    options = {**fixed, **options_of(chosen, stage), **own}
+def _config(
+    shared: SharedOptions,
+    params: Params,
+    stage: str,
+    **overrides: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Return the config of a stage: fixed options, then params, then overrides."""
+    options = {**shared.fixed.get(stage, {}), **stage_options(params, stage), **overrides}
     try:
         return parse_config(stage, options, f"gsx tune [{stage}]")
     except GsxError as error:

@@ -1,4 +1,4 @@
-"""Trials of a round: one after another in this process, or at once by a crew."""
+"""Run the trials of a round: one after another in this process, or in parallel on workers."""
 
 from __future__ import annotations
 
@@ -13,130 +13,144 @@ import msgspec
 
 from gsx.errors import PartialError, StoreError
 from gsx.pipeline.code_digest import code_digest
-from gsx.pipeline.distributed.build_shards import (
+from gsx.pipeline.distributed.tasks import (
     OUT_OF_MEMORY,
     WORKER_LOST,
-    Crew,
-    Hire,
+    Executor,
+    ExecutorFactory,
     Job,
     Result,
-    Sort,
     Task,
+    TaskKind,
 )
-from gsx.pipeline.runner import Watch
+from gsx.pipeline.runner import OpenProgress
 from gsx.pipeline.stage_order import stage_named
-from gsx.pipeline.tuning.search_space import SECTIONS, Choice
+from gsx.pipeline.tuning.search_space import SECTIONS, Params
 from gsx.pipeline.tuning.study import Trial
-from gsx.pipeline.tuning.trial import Attempt, Common, attempt
+from gsx.pipeline.tuning.trial import SharedOptions, TrialResult, score_trial
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.event_log import RunLog
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.event_log import EventLog
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.publish import draft_folder
 from gsx.storage.artifacts.store import Artifact, Store
 
-TRIALS = Sort("trial", "Finished trials are kept. ")
-Attempts = Callable[[Sequence[Trial]], Iterator[Attempt]]
-"""Tries some choices and yields how each ended, in their order."""
+TRIALS = TaskKind("trial", "Finished trials are kept. ")
+RunTrials = Callable[[Sequence[Trial]], Iterator[TrialResult]]
+"""Runs trials and yields their results in the same order."""
 
 
 @contextlib.contextmanager
-def trying(
-    common: Common,
+def trial_executor(
+    shared: SharedOptions,
     source: Artifact,
     store: Store,
     *,
-    hire: Hire | None,
-    watch: Watch,
-    say: Callable[[str], None],
-) -> Iterator[Attempts]:
-    """Open what tries choices; a crew is hired when the first ones come."""
-    if hire is None:
-        one = partial(attempt, common, source=source, store=store, watch=watch, say=say)
-        yield lambda trials: (one(chosen=trial.chosen) for trial in trials)
+    open_executor: ExecutorFactory | None,
+    open_progress: OpenProgress,
+    notify: Callable[[str], None],
+) -> Iterator[RunTrials]:
+    """Yield a function that runs trials; workers start with the first trials."""
+    if open_executor is None:
+        score = partial(
+            score_trial,
+            shared,
+            source=source,
+            store=store,
+            open_progress=open_progress,
+            notify=notify,
+        )
+        yield lambda trials: (score(params=trial.params) for trial in trials)
         return
-    job = _job(common, source, store)
-    log = RunLog(draft_folder(store).parent / ".runs", job.key)
-    crew: Crew | None = None
+    job = make_trial_job(shared, source, store)
+    log = EventLog(draft_folder(store).parent / ".runs", job.key)
+    executor: Executor | None = None
     with contextlib.ExitStack() as stack:
 
-        def attempts(trials: Sequence[Trial]) -> Iterator[Attempt]:
-            nonlocal crew
-            if crew is None:
+        def run_trials(trials: Sequence[Trial]) -> Iterator[TrialResult]:
+            nonlocal executor
+            if executor is None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
-                crew = stack.enter_context(hire(job, Draft(Path(folder)), log))
-            return attempts_by(crew, trials, log)
+                executor = stack.enter_context(open_executor(job, Draft(Path(folder)), log))
+            return run_trials_on(executor, trials, log)
 
-        yield attempts
+        yield run_trials
 
 
-def attempts_by(crew: Crew, trials: Sequence[Trial], log: RunLog) -> Iterator[Attempt]:
-    """Have choices tried by a crew; yield how each ended, in their order."""
+def run_trials_on(
+    executor: Executor, trials: Sequence[Trial], log: EventLog
+) -> Iterator[TrialResult]:
+    """Run trials on an executor and yield their results in the same order."""
     tasks = [
-        Task(f"trial {trial.number}", json.dumps(trial.chosen), msgspec.json.encode(trial.chosen))
+        Task(f"trial {trial.number}", json.dumps(trial.params), msgspec.json.encode(trial.params))
         for trial in trials
     ]
-    early: dict[int, Attempt] = {}
-    turn = 0
-    for result in crew.each(try_choice, tasks, TRIALS):
+    early_results: dict[int, TrialResult] = {}
+    next_number = 0
+    for result in executor.map_unordered(run_trial_task, tasks, TRIALS):
         task, failure = tasks[result.number], result.failure
         if failure is not None and failure.kind in (OUT_OF_MEMORY, WORKER_LOST):
-            raise PartialError(f"{task.name} ({task.about}): {failure.text} {TRIALS.kept.strip()}")
+            raise PartialError(
+                f"{task.name} ({task.description}): {failure.text} {TRIALS.kept_note.strip()}"
+            )
         if failure is not None:
-            raise failure.error()
-        found = msgspec.json.decode(result.data, type=Attempt)
+            raise failure.to_exception()
+        trial_result = msgspec.json.decode(result.data, type=TrialResult)
+        trial = trials[result.number]
         log.write(
-            "trial", trial=trials[result.number].number, chosen=trials[result.number].chosen,
-            score=found.score, worker=result.worker, peak_mib=result.peak_mib, **found.facts,
+            "trial", trial=trial.number, chosen=trial.params, score=trial_result.score,
+            worker=result.worker, peak_mib=result.peak_mib, **trial_result.details,
         )  # fmt: skip
-        early[result.number] = found
-        while turn in early:
-            yield early.pop(turn)
-            turn += 1
+        early_results[result.number] = trial_result
+        while next_number in early_results:
+            yield early_results.pop(next_number)
+            next_number += 1
 
 
-def try_choice(job: bytes, number: int, data: bytes, scratch: str) -> Result:
-    """Try one choice where the crew is."""
-    from gsx.pipeline.distributed.worker_tasks import answered
+def run_trial_task(job: bytes, number: int, data: bytes, scratch: str) -> Result:
+    """Run one trial on a worker; ``data`` is its params as JSON."""
+    from gsx.pipeline.distributed.worker_tasks import run_task
 
     del scratch
 
-    def work() -> Result:
-        chosen = msgspec.json.decode(data, type=dict[str, str])
-        return Result(number=number, data=msgspec.json.encode(_attempt(job, chosen)))
+    def run() -> Result:
+        params = msgspec.json.decode(data, type=dict[str, str])
+        return Result(number=number, data=msgspec.json.encode(_score_on_worker(job, params)))
 
-    return answered(number, work)
+    return run_task(number, run)
 
 
-def _attempt(data: bytes, chosen: Choice) -> Attempt:
-    from gsx.pipeline.distributed.worker_tasks import require_source, require_versions
+def _score_on_worker(data: bytes, params: Params) -> TrialResult:
+    """Check that this worker has the client's code, packages and corpus, and run a trial."""
+    from gsx.pipeline.distributed.worker_tasks import require_same_code, require_same_versions
 
     job = msgspec.json.decode(data, type=Job)
-    require_versions(job)
-    require_source(job, _code())
-    source = Artifact.open(Place.at(job.inputs["prepare"]))
+    require_same_versions(job)
+    require_same_code(job, _code_digest())
+    source = Artifact.open(Location.at(job.inputs["prepare"]))
     if source.manifest.digest != job.key:
         raise StoreError(
-            f"this worker finds another corpus at {job.inputs['prepare']} than whoever asked. All "
-            "machines must reach the same store by the same name."
+            f"this worker finds a different corpus than the client at {job.inputs['prepare']}. All "
+            "machines must reach the same store under the same name."
         )
-    common = msgspec.convert(job.config["common"], Common)
-    return attempt(common, chosen, source, Store.at(job.config["store"]))
+    shared = msgspec.convert(job.config["shared"], SharedOptions)
+    return score_trial(shared, params, source, Store.at(job.config["store"]))
 
 
-def _job(common: Common, source: Artifact, store: Store) -> Job:
-    from gsx.pipeline.distributed.worker_tasks import decisive_versions
+def make_trial_job(shared: SharedOptions, source: Artifact, store: Store) -> Job:
+    """Describe the trials of a study to workers."""
+    from gsx.pipeline.distributed.worker_tasks import pinned_versions
 
     return Job(
         stage="tune",
-        config={"common": msgspec.to_builtins(common), "store": store.place.address},
-        inputs={"prepare": source.place.address},
+        config={"shared": msgspec.to_builtins(shared), "store": store.location.absolute_url},
+        inputs={"prepare": source.location.absolute_url},
         key=source.manifest.digest,
-        source=_code(),
-        versions=decisive_versions(),
+        source=_code_digest(),
+        versions=pinned_versions(),
         draft="",
     )
 
 
-def _code() -> str:
-    """Return one hash over the code of all stages of a trial."""
+def _code_digest() -> str:
+    """Return the digest of the code of all stages of a trial."""
     return code_digest(stage_named(name).module for name in SECTIONS)

@@ -1,7 +1,7 @@
-"""Tune: try choices of options, keep the one whose models are best on OOD validation.
+"""Tune: search for the options whose models score best on OOD validation.
 
-A trial is a run of the ordinary stages: what was made before is found by its key. Only the score
-on OOD validation leaves a trial; test scores are read once, of the choice that was kept.
+A trial runs the ordinary stages, so existing artifacts are reused. Trials return only their score
+on OOD validation. Test scores are read once, for the best trial.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsx.errors import StageError, UsageError
-from gsx.pipeline.distributed.build_shards import Hire
-from gsx.pipeline.runner import Watch
+from gsx.pipeline.distributed.tasks import ExecutorFactory
+from gsx.pipeline.runner import OpenProgress
 from gsx.pipeline.stage_order import stage_named
 from gsx.pipeline.tuning.search_presets import check_applies
-from gsx.pipeline.tuning.search_space import Space
-from gsx.pipeline.tuning.study import Study, Trial, Tried, alone
-from gsx.pipeline.tuning.trial import SPLIT, Common, Made, run_trial
-from gsx.pipeline.tuning.trial_executor import trying
+from gsx.pipeline.tuning.search_space import SearchSpace
+from gsx.pipeline.tuning.study import FinishedTrial, Study, Trial, study_lock
+from gsx.pipeline.tuning.trial import SELECTION_SPLIT, SharedOptions, TrialArtifacts, run_trial
+from gsx.pipeline.tuning.trial_executor import trial_executor
 from gsx.schema import CorpusInfo
 from gsx.storage.artifacts.digest import canonical_json, sha256_bytes
 from gsx.storage.artifacts.publish import draft_folder
@@ -26,104 +26,120 @@ from gsx.storage.artifacts.store import Artifact, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is tuned, and what stays the same in every trial."""
+class TuningRequest:
+    """What to tune, and the options that all trials share."""
 
     source_key: str
     """Key of the source corpus."""
-    space: Space
-    common: Common
-    round: int = 1
-    """Trials that are proposed together, before any of them ends: workers try these at once."""
+    space: SearchSpace
+    shared: SharedOptions
+    round_size: int = 1
+    """Trials that are proposed together, before any of them ends. Workers run them in parallel."""
 
     def study_path(self, store: Store) -> Path:
-        """Return where the study lies: in a local store, or in the cache for a remote one."""
+        """Return the path of the study: in a local store, or in the cache of a remote one."""
         identity = {
             "source": self.source_key,
             "values": {name: list(values) for name, values in self.space.values.items()},
             "fixed": {
-                stage: {k: v for k, v in options.items() if k not in stage_named(stage).places}
-                for stage, options in self.common.fixed.items()
+                stage: {
+                    name: value
+                    for name, value in options.items()
+                    if name not in stage_named(stage).local_options
+                }
+                for stage, options in self.shared.fixed.items()
             },
-            "seeds": self.common.seeds,
-            "seed": self.common.seed,
-            **({"round": self.round} if self.round > 1 else {}),
+            "seeds": self.shared.seeds,
+            "seed": self.shared.seed,
+            **({"round": self.round_size} if self.round_size > 1 else {}),
         }
         name = sha256_bytes(canonical_json(identity))[:32]
         return draft_folder(store).parent / ".studies" / f"{name}.journal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned:
-    """How tuning ended."""
+class TuningResult:
+    """Result of tuning."""
 
     path: Path
-    trials: list[Tried]
-    best: Tried
-    made: Made
-    """Of the best trial."""
+    """Path of the study."""
+    trials: list[FinishedTrial]
+    best: FinishedTrial
+    artifacts: TrialArtifacts
+    """Artifacts of the best trial."""
 
 
-Report = Callable[[Tried, Tried | None], None]
-"""Told of every trial that ended, with the best so far."""
+OnTrial = Callable[[FinishedTrial, FinishedTrial | None], None]
+"""Called with every finished trial and the best trial so far."""
 
 
-def check_source(info: CorpusInfo, splits: Mapping[str, int], method: str) -> None:
-    """Refuse a corpus by which nothing can be chosen; ``splits`` are those of what is labelled."""
+def check_source_corpus(info: CorpusInfo, splits: Mapping[str, int], method: str) -> None:
+    """Raise `UsageError` if a corpus has no split for selection, or the method does not apply.
+
+    ``splits`` count the labelled graphs or nodes per split.
+    """
     check_applies(method, info.level, info.name)
-    if SPLIT not in splits:
+    if SELECTION_SPLIT not in splits:
         raise UsageError(
-            f"tuning picks by `{SPLIT}`, which {info.name} lacks; it has {', '.join(splits)}."
+            f"tuning selects by `{SELECTION_SPLIT}`, which {info.name} does not have; it has "
+            f"{', '.join(splits)}."
         )
 
 
 def tune(
-    question: Question,
+    request: TuningRequest,
     source: Artifact,
     store: Store,
     *,
     trials: int,
     larger_is_better: bool,
-    watch: Watch,
-    say: Callable[[str], None],
-    report: Report,
-    hire: Hire | None = None,
-) -> Tuned:
-    """Try choices until ``trials`` have ended, those of earlier runs included.
+    open_progress: OpenProgress,
+    notify: Callable[[str], None],
+    on_trial: OnTrial,
+    open_executor: ExecutorFactory | None = None,
+) -> TuningResult:
+    """Run trials until ``trials`` have ended, including those of earlier runs.
 
-    Which are tried does not depend on who tries them: proposals of a round know how the rounds
-    before it ended, and nothing else. ``hire`` opens a crew that tries those of a round at once.
+    The proposed trials do not depend on where they run: a round depends only on the results of the
+    rounds before it. ``open_executor`` starts workers that run the trials of a round in parallel.
     """
-    path, common = question.study_path(store), question.common
-    with alone(path):
-        study = Study(path, question.space, seed=common.seed, larger_is_better=larger_is_better)
+    path, shared = request.study_path(store), request.shared
+    with study_lock(path):
+        study = Study(path, request.space, seed=shared.seed, larger_is_better=larger_is_better)
         study.resume()
-        with trying(common, source, store, hire=hire, watch=watch, say=say) as attempts:
-            while (missing := trials - len(study.tried())) > 0:
-                asked = _ask(study, question.round)
-                if not asked:
-                    say("every choice has been tried")
+        with trial_executor(
+            shared,
+            source,
+            store,
+            open_executor=open_executor,
+            open_progress=open_progress,
+            notify=notify,
+        ) as run_trials:
+            while (missing := trials - len(study.finished_trials())) > 0:
+                proposed = _propose_round(study, request.round_size)
+                if not proposed:
+                    notify("all combinations of values have been tried")
                     break
-                # What is asked and not tried now comes first the next time.
-                wanted = asked[:missing]
-                for trial, attempt in zip(wanted, attempts(wanted), strict=True):
-                    study.tell(trial, attempt.score, attempt.facts)
-                    report(study.tried()[-1], study.best())
-        ended, best = study.tried(), study.best()
+                # Proposed trials that do not run now are the first ones of the next run.
+                selected = proposed[:missing]
+                for trial, result in zip(selected, run_trials(selected), strict=True):
+                    study.tell(trial, result.score, result.details)
+                    on_trial(study.finished_trials()[-1], study.best())
+        finished, best = study.finished_trials(), study.best()
     if best is None:
-        reason = ended[-1].facts["reason"] if ended else "none was run"
-        raise StageError(f"none of {len(ended)} trials could be scored; the last: {reason}")
-    # Everything is found by its key here, unless somebody removed it meanwhile.
-    made = run_trial(common, best.chosen, source, store, watch=watch)
-    return Tuned(path=path, trials=ended, best=best, made=made)
+        reason = finished[-1].details["reason"] if finished else "no trial was run"
+        raise StageError(f"none of {len(finished)} trials has a score; the last one: {reason}")
+    # All artifacts exist already, unless somebody removed them in the meantime.
+    artifacts = run_trial(shared, best.params, source, store, open_progress=open_progress)
+    return TuningResult(path=path, trials=finished, best=best, artifacts=artifacts)
 
 
-def _ask(study: Study, size: int) -> list[Trial]:
-    """Return what is left of a round; fewer when there are no more choices."""
-    asked: list[Trial] = []
-    for _ in range(size - len(study.tried()) % size):
-        trial = study.ask(beside=asked)
+def _propose_round(study: Study, size: int) -> list[Trial]:
+    """Propose the rest of the current round; fewer trials if no combination is left."""
+    proposed: list[Trial] = []
+    for _ in range(size - len(study.finished_trials()) % size):
+        trial = study.ask(pending=proposed)
         if trial is None:
             break
-        asked.append(trial)
-    return asked
+        proposed.append(trial)
+    return proposed

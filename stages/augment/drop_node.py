@@ -1,31 +1,32 @@
-"""DropNode: every node is dropped with one probability, and its edges with it.
+"""DropNode: drop every node, with its edges, with the same probability.
 
-This is the node dropping of GraphCL, which changes graphs. GRAND, which first used the name, leaves
-nodes in place and clears their features: that is ``mask-feature`` with ``masked = nodes``.
+This is node dropping of GraphCL, which changes graphs. GRAND, which introduced the name, keeps
+nodes and clears their features: ``mask-feature`` with ``masked = nodes``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gsx.ragged import Ints, pointers, rows_of
-from gsx.stages.graphs.subgraphs import induced
+from gsx.ragged import Ints, pointers, row_indices
+from gsx.stages.graphs.subgraphs import induced_subgraphs
 from gsx.table import GraphTable
 
 
 def drop_nodes(
     graphs: GraphTable, rate: float, stream: np.random.Generator
 ) -> tuple[GraphTable, Ints]:
-    """Return what the nodes that stay induce and, per node, its old number in its graph.
+    """Return the induced subgraphs of the remaining nodes, and each node's old number.
 
-    A graph that would lose all nodes keeps one: the last to go if the rate rose.
+    A graph that would lose all nodes keeps one: the node with the largest random number, which a
+    rising rate would drop last.
     """
-    owner = rows_of(graphs.node_ptr)
-    mark = stream.random(graphs.total_nodes)
-    keep = mark >= rate
-    bare = np.bincount(owner[keep], minlength=len(graphs)) == 0
-    nodes = np.flatnonzero(bare[owner])
-    order = nodes[np.lexsort((mark[nodes], owner[nodes]))]
-    sizes = graphs.num_nodes[bare]
+    graph = row_indices(graphs.node_ptr)
+    number = stream.random(graphs.total_nodes)
+    keep = number >= rate
+    is_empty = np.bincount(graph[keep], minlength=len(graphs)) == 0
+    nodes = np.flatnonzero(is_empty[graph])
+    order = nodes[np.lexsort((number[nodes], graph[nodes]))]
+    sizes = graphs.num_nodes[is_empty]
     keep[order[pointers(sizes[sizes > 0])[1:] - 1]] = True
-    return induced(graphs, keep)
+    return induced_subgraphs(graphs, keep)

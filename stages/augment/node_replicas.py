@@ -1,78 +1,67 @@
-"""MaskFeature and DropEdge where nodes have labels: replicas of a graph that lack something.
+"""MaskFeature and DropEdge of node-labelled graphs: replicas with masked features or fewer edges.
 
-Node i of a replica is node i of its parent, so nothing that takes nodes away can be one. With
-features of training nodes masked it holds no edges: its structure is the parent's; with edges
-dropped it holds those that are left (docs/adr/0007). Held-out nodes keep their features to the bit.
+Node i of a replica is node i of its source graph, so methods that remove nodes are not available. A
+replica with masked features stores no edges and shares those of its source; a replica with dropped
+edges stores the remaining ones (docs/adr/0007). Features are masked in training nodes only;
+held-out nodes keep theirs bit by bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
 from gsx.errors import StageError, UsageError
-from gsx.ragged import Ragged, pointers
-from gsx.schema import ORIGINS, SPLITS, CorpusInfo
+from gsx.schema import CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.augment.drop_edge import PAIR, drop_edges, number_pairs
+from gsx.stages.augment.config import AugmentConfig
+from gsx.stages.augment.drop_edge import PAIR, drop_edges, number_node_pairs
 from gsx.stages.augment.mask_feature import mask_rows
-from gsx.stages.augment.perturbation import WORDS, described, origin_of
-from gsx.stages.augmented.derived_columns import fill, same_text
-from gsx.stages.augmented.rejection import next_id
-from gsx.stages.graphs.node_features import feature_columns, features_of
+from gsx.stages.augment.perturbation import DISPLAY_NAMES, augmented_info, origin_of
+from gsx.stages.augmented.derived_columns import fill_missing_columns
+from gsx.stages.augmented.replicas import (
+    finish_replicas,
+    plan_replicas,
+    replica_columns,
+    without_edges,
+    write_replica_shard,
+)
+from gsx.stages.augmented.source_graphs import next_graph_id, source_graphs, training_nodes
+from gsx.stages.graphs.node_features import feature_columns, node_features
 from gsx.stages.graphs.statistics import degrees
-from gsx.stages.sharded_build import REPLICA_NODES, Facts, Read, ShardPlan, shard_nodes
+from gsx.stages.sharded_build import ReadFile, ShardPlan, ShardStats
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.corpus_writer import Shard, finish_corpus, write_shard
-from gsx.storage.corpora.link_shards import carry_corpus
-from gsx.table import GraphTable, Values
+from gsx.table import GraphTable
 
-if TYPE_CHECKING:
-    from gsx.stages.augment.stage import AugmentConfig
-
-SPLIT = "all"
-REPLICAS = 4
-"""Replicas when nothing is said."""
+DEFAULT_REPLICAS = 4
 
 
-class Repeating:
-    """Makes replicas of graphs of labelled nodes."""
+class ReplicaBuild:
+    """Builds shards of replicas with masked features or dropped edges."""
 
     def __init__(self, config: AugmentConfig, inputs: Mapping[str, Artifact]) -> None:
         self._config, self._corpus = config, Corpus(inputs["corpus"])
-        check_nodes(config, self._corpus.info)
+        check_config(config, self._corpus.info)
         assert config.method in ("drop-edge", "mask-feature")
         self._method: Literal["drop-edge", "mask-feature"] = config.method
-        self._replicas = config.replicas or REPLICAS
-        self._info = described(self._corpus.info, WORDS[self._method])
-        table = self._corpus.table()
-        self._source = table.filter(table.dense("graph", "origin") == ORIGINS.index("source"))
-        split = self._source.dense("node", "node_split")
-        self._rows = np.flatnonzero(split == SPLITS.index("train"))
-        if not len(self._rows):
-            raise StageError(f"{self._info.name} has no `train` nodes to learn from.")
+        self._replicas = config.replicas or DEFAULT_REPLICAS
+        self._info = augmented_info(self._corpus.info, DISPLAY_NAMES[self._method])
+        self._source = source_graphs(self._corpus)
+        self._train = training_nodes(self._source)
+        if not len(self._train):
+            raise StageError(
+                f"{self._info.name} has no `train` nodes to augment. Prepare it with a `train` "
+                "split."
+            )
         if self._method == "drop-edge":
-            self._source = number_pairs(self._source)
-        self._first_id = next_id(self._corpus)
-        self._planned = self._plan()
-
-    def _plan(self) -> list[Shard]:
-        """Cut the replicas into shards that follow those of the corpus."""
-        graphs, replicas = len(self._source), self._replicas
-        nodes = shard_nodes(REPLICA_NODES, self._source)
-        each = max(min(nodes // max(self._source.total_nodes, 1), replicas), 1)
-        before = sum(shard.split == SPLIT for shard in self._corpus.shards)
-        starts = range(0, replicas, each)
-        total = before + len(starts)
-        return [
-            Shard(SPLIT, n, total, start * graphs, min(start + each, replicas) * graphs)
-            for n, start in enumerate(starts, start=before)
-        ]
+            self._source = number_node_pairs(self._source)
+        self._first_id = next_graph_id(self._corpus)
+        self._planned = plan_replicas(self._corpus, self._source, self._replicas)
 
     @property
     def plans(self) -> list[ShardPlan]:
@@ -81,97 +70,72 @@ class Repeating:
             ShardPlan(
                 units=tuple(map(shard.path, self._config.formats)),
                 graphs=shard.stop - shard.start,
-                about=f"{self._method} {shard.start} to {shard.stop - 1}, seed {self._config.seed}",
+                description=(
+                    f"{self._method} {shard.start} to {shard.stop - 1}, seed {self._config.seed}"
+                ),
             )
             for shard in self._planned
         ]
 
-    def make(self, number: int, draft: Draft) -> Facts:
-        """Write one of them, unless it is there."""
-        shard, graphs = self._planned[number], len(self._source)
-        same: list[int] = []
-
-        def make() -> Iterator[GraphTable]:
-            for each in range(shard.start // graphs, shard.stop // graphs):
-                table, count = self._replica(each)
-                same.append(count)
-                yield table
-
-        return write_shard(
+    def build_shard(self, number: int, draft: Draft) -> ShardStats:
+        """Write one shard, unless it exists."""
+        return write_replica_shard(
             draft,
-            shard,
+            self._planned[number],
             self._info,
-            make,
+            len(self._source),
+            self._replica,
             self._config.formats,
-            lambda: {"augmented": {"unchanged": sum(same)}},
+            lambda unchanged: {"augmented": {"unchanged": unchanged}},
         )
 
     def _replica(self, number: int) -> tuple[GraphTable, int]:
-        """Make replica ``number`` of all graphs, and count training nodes that are as before."""
-        name = ("augment", self._method, "replica", number)
-        change = self._dropped if self._method == "drop-edge" else self._masked
-        table, same = change(rng(self._config.seed, *name))
-        domain = table.dense("node", "node_domain_id").copy()
-        domain[self._rows] = -1
-        whole = table.with_columns(
-            graph=self._graph_columns(number, "/".join(map(str, name))),
-            node={"node_domain_id": domain},
-        )
-        return fill(whole, self._info), same
+        """Build replica ``number`` of all graphs; also return how many nodes are unchanged.
 
-    def _dropped(self, stream: np.random.Generator) -> tuple[GraphTable, int]:
-        """Drop edges wherever they are: what a node hears from its neighbors is what changes."""
+        Only training nodes are counted.
+        """
+        name = ("augment", self._method, "replica", number)
+        perturb = self._drop_edges if self._method == "drop-edge" else self._mask_features
+        table, unchanged = perturb(rng(self._config.seed, *name))
+        domain = table.dense("node", "node_domain_id").copy()
+        domain[self._train] = -1
+        columns = replica_columns(
+            self._source,
+            number,
+            first_id=self._first_id,
+            origin=origin_of(self._method),
+            stream="/".join(map(str, name)),
+        )
+        table = table.with_columns(graph=columns, node={"node_domain_id": domain})
+        return fill_missing_columns(table, self._info), unchanged
+
+    def _drop_edges(self, stream: np.random.Generator) -> tuple[GraphTable, int]:
+        """Drop edges of all nodes; a training node is unchanged if it keeps all its edges."""
         table = drop_edges(self._source, self._config.rate or 0.0, stream)
-        lost = (degrees(self._source) - degrees(table))[self._rows]
+        dropped = (degrees(self._source) - degrees(table))[self._train]
         edge = {name: values for name, values in table.edge.items() if name != PAIR}
         plain = GraphTable(table.node_ptr, table.edge_ptr, {}, table.node, edge)
-        return plain, int((lost == 0).sum())
+        return plain, int((dropped == 0).sum())
 
-    def _masked(self, stream: np.random.Generator) -> tuple[GraphTable, int]:
-        """Mask features of training nodes; edges are those of the parent."""
+    def _mask_features(self, stream: np.random.Generator) -> tuple[GraphTable, int]:
+        """Mask features of training nodes; edges are shared with the source graph."""
         config, source = self._config, self._source
-        features = features_of(source, self._info)
-        rate, masked = config.rate or 0.0, config.masked or "columns"
-        new = mask_rows(features, self._rows, rate, masked, stream)
-        table = GraphTable(
-            node_ptr=source.node_ptr,
-            edge_ptr=np.zeros_like(source.edge_ptr),
-            graph={},
-            node={**source.node, **feature_columns(new)},
-            edge={key: source.dense("edge", key)[:0] for key in source.edge},
-        )
-        changed = (features != new)[self._rows].sum(axis=1)
+        features = node_features(source, self._info)
+        rate, mode = config.rate or 0.0, config.masked or "columns"
+        masked = mask_rows(features, self._train, rate, mode, stream)
+        table = without_edges(source, {**source.node, **feature_columns(masked)})
+        changed = (features != masked)[self._train].sum(axis=1)
         return table, int((np.asarray(changed) == 0).sum())
 
-    def _graph_columns(self, number: int, name: str) -> dict[str, Values]:
-        count = len(self._source)
-        none = pointers(np.zeros(count))
-        parents = self._source.dense("graph", "graph_id").astype(np.int64)
-        return {
-            "graph_id": self._first_id + number * count + np.arange(count, dtype=np.int64),
-            "split": np.full(count, SPLITS.index(SPLIT), dtype=np.int8),
-            "env_id": np.full(count, -1, dtype=np.int32),
-            "domain_id": np.full(count, -1, dtype=np.int32),
-            "origin": np.full(count, ORIGINS.index(origin_of(self._method)), dtype=np.int8),
-            "provenance.parents": Ragged(np.arange(count + 1), parents),
-            "provenance.node_slot": Ragged(none, np.zeros(0, dtype=np.int16)),
-            "provenance.node_number": Ragged(none, np.zeros(0, dtype=np.int32)),
-            "provenance.bridges": Ragged(none, np.zeros(0, dtype=np.int32)),
-            "provenance.lambda": np.full(count, np.nan, dtype=np.float32),
-            "provenance.partner": np.full(count, -1, dtype=np.int64),
-            "provenance.stream": same_text(name, count),
-        }
-
-    def finish(self, draft: Draft, facts: Sequence[Facts], _: Read) -> Outcome:
-        """Carry the source graphs, and sum up what changed; refuse when nothing did."""
+    def finish(self, draft: Draft, stats: Sequence[ShardStats], _: ReadFile) -> StageResult:
+        """Link the source shards and summarize the replicas; raise if all nodes are unchanged."""
         config = self._config
-        carried = carry_corpus(draft, self._corpus, len(self._planned), config.formats, SPLIT)
-        unchanged = sum(each["augmented"]["unchanged"] for each in facts)
-        nodes = self._replicas * len(self._rows)
+        unchanged = sum(shard_stats["augmented"]["unchanged"] for shard_stats in stats)
+        nodes = self._replicas * len(self._train)
         if unchanged == nodes:
             raise StageError(
-                f"{config.method} changed nothing: all training nodes of {self._info.name} came "
-                "out as they were. Raise the rate."
+                f"{config.method} changed nothing: all training nodes of {self._info.name} are "
+                "unchanged. Raise the rate."
             )
         quality = {
             "method": config.method,
@@ -179,23 +143,22 @@ class Repeating:
             "nodes": nodes,
             "unchanged": unchanged,
         }
-        outcome = finish_corpus(
-            draft, self._info, [*carried, *facts], {"quality": {"augment": quality}}
+        return finish_replicas(
+            draft, self._corpus, self._info, stats, config.formats, {"augment": quality}
         )
-        return Outcome(counts=outcome.counts, warnings=outcome.warnings, summary=outcome.summary)
 
 
-def check_nodes(config: AugmentConfig, info: CorpusInfo) -> None:
-    """Refuse augmenters and options that mean nothing where nodes have labels."""
+def check_config(config: AugmentConfig, info: CorpusInfo) -> None:
+    """Raise if a method or an option does not apply to labelled nodes."""
     if config.method not in ("drop-edge", "mask-feature"):
         raise UsageError(
-            f"{config.method} is graph-level only, and {info.name} labels nodes, all of which a "
-            "replica of its graph has. `gsx augment` takes drop-edge and mask-feature there."
+            f"{config.method} needs labelled graphs; {info.name} labels nodes, and a replica must "
+            "keep all nodes of its graph. Use drop-edge or mask-feature."
         )
     if config.augmented_only:
         raise UsageError(
-            "only nodes of the source graph are scored, so it cannot be left out; leave "
-            f"`--augmented-only` away and train with `--origin {origin_of(config.method)}`"
+            "models are evaluated on nodes of the source graph, so the corpus must hold it. Leave "
+            f"`--augmented-only` out, and train with `--origin {origin_of(config.method)}`."
         )
     if config.count is not None or config.ratio not in (None, 1.0):
-        raise UsageError(f"{info.name} labels nodes: say how often with `--replicas`")
+        raise UsageError(f"{info.name} labels nodes: set the number of replicas with `--replicas`")

@@ -1,4 +1,4 @@
-"""Blocks of new graphs: drawn by name, drawn anew where they are held-out graphs."""
+"""Rejection sampling of augmented graphs: draw blocks, redraw graphs that are held out."""
 
 from __future__ import annotations
 
@@ -11,123 +11,116 @@ import numpy as np
 import numpy.typing as npt
 
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, Ragged, pointers
-from gsx.schema import ORIGINS, SPLITS, CorpusInfo
+from gsx.ragged import Array, Ints, Ragged
+from gsx.schema import CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.augmented.derived_columns import fill, same_text
-from gsx.stages.augmented.rejection import OWN_DRAWS, hopeless
-from gsx.stages.graphs.wl_hash import Hashes, are_among, wl_hashes
+from gsx.stages.augmented.derived_columns import derived_columns, fill_missing_columns
+from gsx.stages.augmented.rejection import DRAWS_BEFORE_REPLACEMENT, should_give_up
+from gsx.stages.graphs.wl_hash import Hashes, contained_in, wl_hashes
 from gsx.table import GraphTable, concat
 
 BLOCK_GRAPHS = 4096
-"""Graphs drawn from one random stream, or as many as a shard has."""
+"""Graphs drawn from one random stream, or the graphs of a shard if these are fewer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Drawn:
-    """Graphs as an augmenter makes them."""
+class DrawnGraphs:
+    """Graphs drawn by an augmenter."""
 
     table: GraphTable
-    """Node and edge columns, and of graphs ``y``, ``label`` and ``env_id``."""
+    """Node and edge columns, and the graph columns ``y``, ``label`` and ``env_id``."""
     parents: Ragged
-    """``graph_id`` of what each was made of; empty where that is no graph."""
-    number: Ragged
-    """Per node, its number in the parent; empty without."""
-    weight: Array
-    """``[G]`` λ, NaN without."""
+    """``graph_id`` of each graph's parents; empty if there are none."""
+    node_number: Ragged
+    """Per node, its number in the parent; empty without parents."""
+    strength: Array
+    """``[G]`` λ; NaN if the method has none."""
     unchanged: npt.NDArray[np.bool_]
-    """``[G]`` graphs that came out as they were."""
-    lost: Ints
-    """``[G]`` nodes or edges that were dropped, or values that were masked."""
-    whole: Ints
-    """``[G]`` how many there were."""
+    """``[G]`` graphs that equal their parent."""
+    removed: Ints
+    """``[G]`` number of dropped nodes or edges, or of masked values."""
+    total: Ints
+    """``[G]`` number of nodes, edges or values of the parent."""
 
 
 class Augmenter(Protocol):
-    """Makes graphs, each of an item: a training graph, or two classes to mix."""
+    """Draws graphs from items, which are training graphs or pairs of classes."""
 
     @property
     def origin(self) -> str:
-        """What the column ``origin`` says of its graphs."""
+        """Value of the column ``origin`` of the drawn graphs."""
         ...
 
     @property
     def info(self) -> CorpusInfo:
-        """Describes the corpus that is made."""
+        """Description of the augmented corpus."""
         ...
 
-    def draw(self, items: Ints, stream: np.random.Generator) -> Drawn:
-        """Make one graph of every item."""
+    def draw(self, items: Ints, stream: np.random.Generator) -> DrawnGraphs:
+        """Draw one graph per item."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """New graphs, and how they came."""
+class AugmentedBlock:
+    """Augmented graphs and counts of their draws."""
 
     table: GraphTable
-    """Every column but ``graph_id``."""
+    """All columns except ``graph_id``."""
     hashes: Hashes
     counts: Counter[str]
 
 
-def make_block(
+def sample_block(
     augmenter: Augmenter, items: Ints, forbidden: Hashes, seed: int, *name: str | int
-) -> Block:
-    """Make graphs of items; the same whoever does it, for the name draws everything.
+) -> AugmentedBlock:
+    """Draw one graph per item; the stream's name determines the result.
 
-    A graph that comes out as a held-out graph is drawn anew; one that always does gives its place
-    to another. A graph that comes out as it was is left: training has it already, and to draw it
-    anew would raise the rate.
+    A graph that equals a held-out graph is drawn again. After several rejected draws another item
+    of the block replaces it. An unchanged graph is accepted: training has it already, and redrawing
+    it would raise the rate.
     """
-    items, text = items.copy(), "/".join(map(str, name))
-    found: list[GraphTable] = []
-    rows, drawn = np.zeros(len(items), dtype=np.int64), 0
+    items, stream_name = items.copy(), "/".join(map(str, name))
+    draws: list[GraphTable] = []
+    rows, num_drawn = np.zeros(len(items), dtype=np.int64), 0
     hashes = np.zeros(len(items), dtype=np.uint64)
-    facts = np.zeros((len(items), 3), dtype=np.int64)
-    todo, refused = np.arange(len(items)), 0
+    stats = np.zeros((len(items), 3), dtype=np.int64)
+    pending, rejected = np.arange(len(items)), 0
     for attempt in itertools.count():
         stream = rng(seed, *name, attempt)
-        if attempt > OWN_DRAWS:
-            items[todo] = items[stream.integers(len(items), size=len(todo))]
-        part = augmenter.draw(items[todo], stream)
-        hashed = wl_hashes(part.table)
-        fine = part.unchanged | ~are_among(hashed, forbidden)
-        found.append(_table(augmenter, part, text))
-        rows[todo], hashes[todo] = drawn + np.arange(len(todo)), hashed
-        facts[todo] = np.stack([part.unchanged, part.lost, part.whole], axis=1)
-        drawn += len(todo)
-        refused += int((~fine).sum())
-        todo = todo[~fine]
-        if not len(todo):
+        if attempt > DRAWS_BEFORE_REPLACEMENT:
+            items[pending] = items[stream.integers(len(items), size=len(pending))]
+        drawn = augmenter.draw(items[pending], stream)
+        drawn_hashes = wl_hashes(drawn.table)
+        accepted = drawn.unchanged | ~contained_in(drawn_hashes, forbidden)
+        draws.append(_add_columns(augmenter, drawn, stream_name))
+        rows[pending], hashes[pending] = num_drawn + np.arange(len(pending)), drawn_hashes
+        stats[pending] = np.stack([drawn.unchanged, drawn.removed, drawn.total], axis=1)
+        num_drawn += len(pending)
+        rejected += int((~accepted).sum())
+        pending = pending[~accepted]
+        if not len(pending):
             break
-        if hopeless(attempt + 1, len(todo), len(items)):
+        if should_give_up(attempt + 1, len(pending), len(items)):
             raise StageError(
-                f"{len(todo)} of {len(items)} graphs came out as held-out graphs {attempt + 1} "
-                "times. Change the seed, or drop or mask more."
+                f"{augmenter.origin}: {len(pending)} of {len(items)} graphs equalled held-out "
+                f"graphs in {attempt + 1} draws. Change the seed, or drop or mask more."
             )
-    table = found[0] if len(found) == 1 else concat(found).take(rows)
+    table = draws[0] if len(draws) == 1 else concat(draws).take(rows)
     names = ("unchanged", "lost", "whole")
-    counts = Counter(dict(zip(names, facts.sum(axis=0).tolist(), strict=True)))
-    counts.update(graphs=len(items), held_out=refused)
-    return Block(table, hashes, counts)
+    counts = Counter(dict(zip(names, stats.sum(axis=0).tolist(), strict=True)))
+    counts.update(graphs=len(items), held_out=rejected)
+    return AugmentedBlock(table, hashes, counts)
 
 
-def _table(augmenter: Augmenter, part: Drawn, name: str) -> GraphTable:
-    count = len(part.table)
-    slot = Ragged(part.number.ptr, np.zeros(len(part.number.values), dtype=np.int16))
-    table = part.table.with_columns(
-        graph={
-            "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
-            "domain_id": np.full(count, -1, dtype=np.int32),
-            "origin": np.full(count, ORIGINS.index(augmenter.origin), dtype=np.int8),
-            "provenance.parents": part.parents,
-            "provenance.node_slot": slot,
-            "provenance.node_number": part.number,
-            "provenance.bridges": Ragged(pointers(np.zeros(count)), np.zeros(0, dtype=np.int32)),
-            "provenance.lambda": part.weight.astype(np.float32),
-            "provenance.partner": np.full(count, -1, dtype=np.int64),
-            "provenance.stream": same_text(name, count),
-        }
+def _add_columns(augmenter: Augmenter, drawn: DrawnGraphs, stream: str) -> GraphTable:
+    """Add provenance and missing columns to drawn graphs."""
+    columns = derived_columns(
+        len(drawn.table),
+        origin=augmenter.origin,
+        stream=stream,
+        parents=drawn.parents,
+        node_number=drawn.node_number,
+        strength=drawn.strength.astype(np.float32),
     )
-    return fill(table, augmenter.info)
+    return fill_missing_columns(drawn.table.with_columns(graph=columns), augmenter.info)

@@ -1,71 +1,95 @@
-"""Columns of spliced graphs that no component brings along."""
+"""Graph columns of generated graphs: split, origin, provenance, and missing values."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, Ragged
-from gsx.schema import Column, CorpusInfo
-from gsx.stages.nn.bridge_model import BridgeModel
+from gsx.ragged import Array, Ragged, pointers
+from gsx.schema import ORIGINS, SPLITS, Column, CorpusInfo
 from gsx.table import GraphTable, Values
 
-COPY = "copy"
-"""Node column of grown pieces: 0 in P1, the number of the copy in P2; dropped before writing."""
-JOINT = "joint"
-"""Edge column of grown pieces: 1 for edges between P1 and copies; dropped before writing."""
 
+def derived_columns(
+    count: int,
+    *,
+    origin: str,
+    stream: str,
+    parents: Ragged,
+    split: str = "train",
+    node_number: Ragged | None = None,
+    node_slot: Ragged | None = None,
+    bridges: Ragged | None = None,
+    strength: Array | None = None,
+    partner: Array | None = None,
+) -> dict[str, Values]:
+    """Return the graph columns that describe how ``count`` graphs were generated.
 
-def bridge_columns(
-    table: GraphTable, attribute: Ints, model: BridgeModel, *, fixed: bool
-) -> dict[str, Array]:
-    """Return the edge columns of new bridges, ``[B, …]``, but for their ends.
-
-    ``attribute`` are rows of the attributes the model knows; ``fixed`` takes the most frequent.
+    Args:
+        count: Number of graphs, G.
+        origin: One of ``gsx.schema.ORIGINS``.
+        stream: Name of the random stream that drew the graphs.
+        parents: ``graph_id`` of the source graphs of each graph.
+        split: Split of all graphs.
+        node_number: Per node, its number in its parent; empty by default.
+        node_slot: Per node, the index of its parent; 0 by default.
+        bridges: Positions of bridges among the edges of each graph; empty by default.
+        strength: ``[G]`` λ of each graph; NaN by default.
+        partner: ``[G]`` ``graph_id`` of each graph's partner; -1 by default.
     """
-    columns: dict[str, Array] = {}
-    for name in set(table.edge) - {"edge_src", "edge_dst"}:
-        old = table.dense("edge", name)
-        if name == "edge_attr":
-            known = np.asarray(model.shape.attributes)
-            chosen = np.zeros_like(attribute) if fixed else attribute
-            columns[name] = known[chosen].astype(old.dtype)
-        elif name == JOINT:
-            columns[name] = np.ones(len(attribute), dtype=old.dtype)
-        else:
-            columns[name] = missing(old.dtype, (len(attribute), *old.shape[1:]))
-    return columns
-
-
-def fill(table: GraphTable, info: CorpusInfo) -> GraphTable:
-    """Give new graphs the dataset's own graph columns, marked as missing."""
-    graphs = len(table)
-    have = {*table.graph, "graph_id", "env_id"}
-    more: dict[str, Values] = {
-        column.name: _missing_column(column, graphs)
-        for column in info.columns
-        if column.axis == "graph" and column.name not in have
+    if node_number is None:
+        node_number = _empty_rows(count)
+    if node_slot is None:
+        slots = np.zeros(len(node_number.values), dtype=np.int16)
+        node_slot = Ragged(node_number.ptr, slots)
+    if strength is None:
+        strength = np.full(count, np.nan, dtype=np.float32)
+    if partner is None:
+        partner = np.full(count, -1, dtype=np.int64)
+    return {
+        "split": np.full(count, SPLITS.index(split), dtype=np.int8),
+        "domain_id": np.full(count, -1, dtype=np.int32),
+        "origin": np.full(count, ORIGINS.index(origin), dtype=np.int8),
+        "provenance.parents": parents,
+        "provenance.node_slot": node_slot,
+        "provenance.node_number": node_number,
+        "provenance.bridges": _empty_rows(count) if bridges is None else bridges,
+        "provenance.lambda": strength,
+        "provenance.partner": partner,
+        "provenance.stream": repeat_text(stream, count),
     }
-    return table.with_columns(graph=more)
 
 
-def missing(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
-    """Return values that say "not known": NaN, -1, or 0 where a type has no such value."""
+def one_parent_each(graph_id: Array) -> Ragged:
+    """Return ``provenance.parents`` of graphs that have a single parent."""
+    return Ragged(np.arange(len(graph_id) + 1), graph_id.astype(np.int64, copy=False))
+
+
+def fill_missing_columns(table: GraphTable, info: CorpusInfo) -> GraphTable:
+    """Add the graph columns of the dataset that generated graphs lack, as missing values."""
+    present = {*table.graph, "graph_id", "env_id"}
+    absent: dict[str, Values] = {
+        column.name: _missing_column(column, len(table))
+        for column in info.columns
+        if column.axis == "graph" and column.name not in present
+    }
+    return table.with_columns(graph=absent)
+
+
+def missing_values(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Array:
+    """Return an array of missing values: NaN for floats, -1 for signed integers, 0 otherwise."""
     value = np.nan if dtype.kind == "f" else -1 if dtype.kind == "i" else 0
     return np.full(shape, value, dtype=dtype)
 
 
-def same_text(text: str, rows: int) -> Ragged:
-    """Return one text for every row."""
+def repeat_text(text: str, rows: int) -> Ragged:
+    """Return a text column with the same text in every row."""
     data = text.encode()
     ptr = np.arange(rows + 1, dtype=np.int64) * len(data)
     return Ragged(ptr, np.frombuffer(data * rows, dtype=np.uint8))
 
 
-def spread(values: Array, old: Ints, rows: int) -> Array:
-    """Put values of old nodes at their new places; new nodes get -1."""
-    found = np.full(rows, -1, dtype=values.dtype)
-    found[old] = values
-    return found
+def _empty_rows(count: int) -> Ragged:
+    return Ragged(pointers(np.zeros(count)), np.zeros(0, dtype=np.int32))
 
 
 def _missing_column(column: Column, rows: int) -> Values:
@@ -73,4 +97,4 @@ def _missing_column(column: Column, rows: int) -> Values:
     shape = () if column.width is None else (column.width,)
     if column.ragged:
         return Ragged(np.zeros(rows + 1, dtype=np.int64), np.zeros((0, *shape), dtype=dtype))
-    return missing(dtype, (rows, *shape))
+    return missing_values(dtype, (rows, *shape))

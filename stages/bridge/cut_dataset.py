@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, Ragged, concat_ragged, pointers, rows_of
+from gsx.ragged import Array, Ints, Ragged, concat_ragged, pointers, row_indices
 from gsx.stages.graphs.cuts import all_pairs, sparse_cuts
-from gsx.stages.graphs.subgraphs import Bools, Floats, global_edges, induced
-from gsx.stages.nn.bridge_features import InputCode, node_inputs
+from gsx.stages.graphs.subgraphs import Bools, Floats, global_edges, induced_subgraphs
+from gsx.stages.nn.bridge_features import BridgeEncoding, bridge_inputs
 from gsx.table import GraphTable, concat
 
 PAIRS_PER_CUT = 20_000
 """Pairs of nodes looked at per cut; of larger cuts the pairs without a bridge are sampled."""
-SMALLEST_PART = 4
+MIN_RECUT_NODES = 4
 """Nodes a side must have to be cut again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class CutGraphs:
     """Graphs cut in two; row ``g`` of both tables are the sides of one graph."""
 
     left: GraphTable
@@ -33,9 +33,9 @@ class Cut:
     def __len__(self) -> int:
         return len(self.left)
 
-    def take(self, rows: Ints) -> Cut:
+    def take(self, rows: Ints) -> CutGraphs:
         """Return some of the cuts."""
-        return Cut(
+        return CutGraphs(
             self.left.take(rows),
             self.right.take(rows),
             self.bridge_left.take(rows),
@@ -45,7 +45,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CutPairs:
+class NodePairs:
     """Pairs of nodes across some cuts; nodes are numbered left table first, then right table."""
 
     cut: Ints
@@ -59,7 +59,7 @@ class CutPairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CutLesson:
+class CutDataset:
     """Graphs to learn bridges from, and how they may be cut."""
 
     table: GraphTable
@@ -68,20 +68,20 @@ class CutLesson:
     hydrogens: int | None = None
     """Feature that counts what replaces a bond of a molecule that is cut."""
 
-    def cut(self, code: InputCode, stream: np.random.Generator) -> Cut:
+    def cut(self, code: BridgeEncoding, stream: np.random.Generator) -> CutGraphs:
         """Cut all graphs, anew with every stream."""
         return cut_graphs(self.table, code, stream, may_cut=self.may_cut, hydrogens=self.hydrogens)
 
 
 def cut_graphs(
     table: GraphTable,
-    code: InputCode,
+    code: BridgeEncoding,
     stream: np.random.Generator,
     *,
     may_cut: Bools | None = None,
     hydrogens: int | None = None,
     levels: int = 2,
-) -> Cut:
+) -> CutGraphs:
     """Cut every graph in two, and larger sides again, so that parts of every size are seen.
 
     ``hydrogens`` is the feature that counts what replaces a bond of a molecule that is cut.
@@ -89,22 +89,22 @@ def cut_graphs(
     cuts = []
     for level in range(levels):
         drawn = sparse_cuts(table, stream, may_cut=may_cut)
-        table = _mended(table, drawn.side, hydrogens)
+        table = _add_hydrogens(table, drawn.side, hydrogens)
         done, rows = _sides(table, drawn.side, drawn.cut)
         cuts.append(done)
         if level + 1 < levels:
             whole = table.with_columns(edge={} if may_cut is None else {"may_cut": may_cut})
-            part, _ = induced(whole.select((*table.node, *table.edge, "may_cut")), drawn.side == 1)
-            table = part.take(rows).filter(part.take(rows).num_nodes >= SMALLEST_PART)
+            part, _ = induced_subgraphs(whole.select((*table.node, *table.edge, "may_cut")), drawn.side == 1)
+            table = part.take(rows).filter(part.take(rows).num_nodes >= MIN_RECUT_NODES)
             may_cut = None if may_cut is None else table.dense("edge", "may_cut")
             table = table.select((*table.node, *(set(table.edge) - {"may_cut"})))
-    return _with_inputs(_join(cuts), code)
+    return _with_inputs(_concat_cuts(cuts), code)
 
 
-def cross_pairs(cut: Cut, stream: np.random.Generator) -> CutPairs:
+def cross_pairs(cut: CutGraphs, stream: np.random.Generator) -> NodePairs:
     """Return the pairs of nodes across every cut, all of them or a weighted sample."""
     shift = cut.left.total_nodes
-    bridged_cut = rows_of(cut.bridge_left.ptr)
+    bridged_cut = row_indices(cut.bridge_left.ptr)
     true_left = cut.left.node_ptr[bridged_cut] + cut.bridge_left.values
     true_right = shift + cut.right.node_ptr[bridged_cut] + cut.bridge_right.values
     sizes = cut.left.num_nodes * cut.right.num_nodes
@@ -115,7 +115,7 @@ def cross_pairs(cut: Cut, stream: np.random.Generator) -> CutPairs:
         shift + cut.right.node_ptr[:-1],
         cut.right.num_nodes,
     )
-    owner = rows_of(pairs.ptr)
+    owner = row_indices(pairs.ptr)
     large = np.repeat(np.flatnonzero(~small), PAIRS_PER_CUT)
     left = cut.left.node_ptr[large] + (
         stream.random(len(large)) * cut.left.num_nodes[large]
@@ -134,7 +134,7 @@ def cross_pairs(cut: Cut, stream: np.random.Generator) -> CutPairs:
     others = np.bincount(owner[other], minlength=len(cut))
     bridges = np.diff(cut.bridge_left.ptr)
     share = (sizes - bridges) / np.maximum(others, 1)
-    return CutPairs(
+    return NodePairs(
         cut=np.concatenate([bridged_cut, owner[other]]),
         left=np.concatenate([true_left, left[other]]),
         right=np.concatenate([true_right, right[other]]),
@@ -145,7 +145,7 @@ def cross_pairs(cut: Cut, stream: np.random.Generator) -> CutPairs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wedges:
+class RemovedNodes:
     """Graphs with one node taken out that stood between two others."""
 
     graphs: GraphTable
@@ -157,14 +157,14 @@ class Wedges:
     """``[G, F]`` features of the node taken out."""
 
 
-def wedges(table: GraphTable, code: InputCode, stream: np.random.Generator) -> Wedges:
+def remove_middle_nodes(table: GraphTable, code: BridgeEncoding, stream: np.random.Generator) -> RemovedNodes:
     """Take out of every graph one node that joins two neighbors; others have no row."""
     src, dst = global_edges(table)
     order = np.lexsort((stream.random(len(src)), src))
     near = dst[order]
     degree = np.bincount(src, minlength=table.total_nodes)
     start = pointers(degree)[:-1]
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     one = near[np.minimum(start, max(len(near) - 1, 0))]
     two = near[np.minimum(start + 1, max(len(near) - 1, 0))]
     node = np.arange(table.total_nodes)
@@ -174,11 +174,11 @@ def wedges(table: GraphTable, code: InputCode, stream: np.random.Generator) -> W
     best = best[fit[best]]
     keep = np.ones(table.total_nodes, dtype=bool)
     keep[best] = False
-    rest, _ = induced(table.select((*table.node, *table.edge)), keep)
+    rest, _ = induced_subgraphs(table.select((*table.node, *table.edge)), keep)
     graphs = owner[best]
     number = np.cumsum(keep) - 1 - rest.node_ptr[owner]
     rest = rest.take(graphs)
-    return Wedges(
+    return RemovedNodes(
         graphs=_inputs_only(rest, code),
         left=number[one[best]],
         right=number[two[best]],
@@ -186,7 +186,7 @@ def wedges(table: GraphTable, code: InputCode, stream: np.random.Generator) -> W
     )
 
 
-def _mended(table: GraphTable, side: Array, hydrogens: int | None) -> GraphTable:
+def _add_hydrogens(table: GraphTable, side: Array, hydrogens: int | None) -> GraphTable:
     """Count a hydrogen for every bond a cut takes from an atom; else features tell where it was."""
     if hydrogens is None:
         return table
@@ -198,14 +198,14 @@ def _mended(table: GraphTable, side: Array, hydrogens: int | None) -> GraphTable
     return table.with_columns(node={"node_feat": features})
 
 
-def _sides(table: GraphTable, side: Array, cut: Bools) -> tuple[Cut, Ints]:
+def _sides(table: GraphTable, side: Array, cut: Bools) -> tuple[CutGraphs, Ints]:
     rows = np.flatnonzero(cut)
     plain = table.select((*table.node, *table.edge))
-    left, _ = induced(plain, side == 0)
-    right, _ = induced(plain, side == 1)
+    left, _ = induced_subgraphs(plain, side == 0)
+    right, _ = induced_subgraphs(plain, side == 1)
     src, dst = global_edges(table)
     across = np.flatnonzero((side[src] == 0) & (side[dst] == 1))
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     number = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1)) - 1
     first = np.where(side == 0, left.node_ptr[owner], right.node_ptr[owner])
     local = number - first
@@ -215,7 +215,7 @@ def _sides(table: GraphTable, side: Array, cut: Bools) -> tuple[Cut, Ints]:
         if "edge_attr" in table.edge
         else np.zeros((len(across), 0), dtype=np.float32)
     )
-    found = Cut(
+    found = CutGraphs(
         left,
         right,
         Ragged(ptr, local[src[across]]),
@@ -225,8 +225,8 @@ def _sides(table: GraphTable, side: Array, cut: Bools) -> tuple[Cut, Ints]:
     return found.take(rows), rows
 
 
-def _join(cuts: list[Cut]) -> Cut:
-    return Cut(
+def _concat_cuts(cuts: list[CutGraphs]) -> CutGraphs:
+    return CutGraphs(
         concat([cut.left for cut in cuts]),
         concat([cut.right for cut in cuts]),
         concat_ragged([cut.bridge_left for cut in cuts]),
@@ -235,16 +235,16 @@ def _join(cuts: list[Cut]) -> Cut:
     )
 
 
-def _with_inputs(cut: Cut, code: InputCode) -> Cut:
+def _with_inputs(cut: CutGraphs, code: BridgeEncoding) -> CutGraphs:
     """Replace features by what the networks read, so that batches need only be sliced."""
     left, right = _inputs_only(cut.left, code), _inputs_only(cut.right, code)
-    return Cut(left, right, cut.bridge_left, cut.bridge_right, cut.bridge_attr)
+    return CutGraphs(left, right, cut.bridge_left, cut.bridge_right, cut.bridge_attr)
 
 
-def _inputs_only(table: GraphTable, code: InputCode) -> GraphTable:
+def _inputs_only(table: GraphTable, code: BridgeEncoding) -> GraphTable:
     return GraphTable(
         table.node_ptr,
         table.edge_ptr,
-        node={"inputs": node_inputs(table, code)},
+        node={"inputs": bridge_inputs(table, code)},
         edge={name: table.dense("edge", name) for name in ("edge_src", "edge_dst")},
     )

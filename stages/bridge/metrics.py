@@ -9,15 +9,21 @@ import torch
 
 from gsx.ragged import Ints
 from gsx.seeds import rng
-from gsx.stages.bridge.cut_dataset import Cut, CutLesson, CutPairs, cross_pairs, wedges
+from gsx.stages.bridge.cut_dataset import (
+    CutDataset,
+    CutGraphs,
+    NodePairs,
+    cross_pairs,
+    remove_middle_nodes,
+)
 from gsx.stages.bridge.training import (
     attribute_logits,
     attribute_rows,
     count_targets,
-    look,
+    encode_cuts,
     nearest_rows,
     node_logits,
-    score_pairs,
+    score_node_pairs,
 )
 from gsx.stages.graphs.roc_auc import roc_auc
 from gsx.stages.graphs.subgraphs import Bools, Floats, global_edges
@@ -25,11 +31,11 @@ from gsx.stages.nn.bridge_model import BridgeModel
 from gsx.stages.nn.training_loop import torch_stream
 from gsx.table import GraphTable, concat
 
-LOOK_CUTS = 512
+BATCH_CUTS = 512
 """Cuts scored together."""
 
 
-def held_out_quality(model: BridgeModel, held: CutLesson, seed: int) -> dict[str, Any]:
+def held_out_metrics(model: BridgeModel, held: CutDataset, seed: int) -> dict[str, Any]:
     """Score the pairs of nodes across cuts of held-out graphs.
 
     A true bridge is compared with all pairs of its cuts, and with pairs whose ends have the same
@@ -40,15 +46,15 @@ def held_out_quality(model: BridgeModel, held: CutLesson, seed: int) -> dict[str
     cut = held.cut(model.shape.code, stream)
     logits, bridged, degrees, said, counts, expected, attributes = [], [], [], [], [], [], []
     with torch.no_grad():
-        for start in range(0, len(cut), LOOK_CUTS):
-            part = cut.take(np.arange(start, min(start + LOOK_CUTS, len(cut))))
+        for start in range(0, len(cut), BATCH_CUTS):
+            part = cut.take(np.arange(start, min(start + BATCH_CUTS, len(cut))))
             pairs = cross_pairs(part, stream)
-            read = look(model, part, noise)
-            logit = score_pairs(model, read.latent, pairs, noise, blind=True)
+            read = encode_cuts(model, part, noise)
+            logit = score_node_pairs(model, read.latent, pairs, noise, blind=True)
             chance = logit.sigmoid().cpu().numpy() * pairs.weight
             logits.append(logit.cpu().numpy().astype(np.float64))
             bridged.append(pairs.bridged)
-            degrees.append(_degree_code(part, pairs))
+            degrees.append(_degree_pair_codes(part, pairs))
             expected.append(np.bincount(pairs.cut, chance, minlength=len(part)))
             counts.append(count_targets(model, part).cpu().numpy())
             said.append(read.count_logits.log_softmax(dim=1).cpu().numpy())
@@ -58,8 +64,8 @@ def held_out_quality(model: BridgeModel, held: CutLesson, seed: int) -> dict[str
     found = {
         "cuts": len(cut),
         "edge_auc": roc_auc(scores, true),
-        "edge_auc_same_degrees": _matched_auc(scores, true, np.concatenate(degrees), stream),
-        "count": _counts(np.concatenate(said), np.concatenate(counts), np.concatenate(expected)),
+        "edge_auc_same_degrees": _degree_matched_auc(scores, true, np.concatenate(degrees), stream),
+        "count": _count_metrics(np.concatenate(said), np.concatenate(counts), np.concatenate(expected)),
     }
     if model.shape.attributes:
         guess, fact = (np.concatenate(column) for column in zip(*attributes, strict=True))
@@ -68,11 +74,11 @@ def held_out_quality(model: BridgeModel, held: CutLesson, seed: int) -> dict[str
             "most_frequent": round(float((fact == 0).mean()), 6),
         }
     if model.shape.bridge_nodes:
-        found["bridge_node"] = _nodes(model, held.table, stream)
+        found["bridge_node"] = _bridge_node_metrics(model, held.table, stream)
     return found
 
 
-def _degree_code(cut: Cut, pairs: CutPairs) -> Ints:
+def _degree_pair_codes(cut: CutGraphs, pairs: NodePairs) -> Ints:
     both = concat([cut.left, cut.right])
     degree = np.bincount(global_edges(both)[0], minlength=both.total_nodes)
     low = np.minimum(degree[pairs.left], degree[pairs.right])
@@ -80,7 +86,7 @@ def _degree_code(cut: Cut, pairs: CutPairs) -> Ints:
     return np.asarray(low * 1_000_000 + high)
 
 
-def _matched_auc(
+def _degree_matched_auc(
     logit: Floats, true: Bools, degrees: Ints, stream: np.random.Generator
 ) -> float | None:
     """Compare every bridge with one random pair whose ends have the same degrees."""
@@ -94,7 +100,7 @@ def _matched_auc(
     return roc_auc(scores, np.arange(len(scores)) < has.sum())
 
 
-def _counts(said: Floats, counts: Ints, expected: Floats) -> dict[str, float]:
+def _count_metrics(said: Floats, counts: Ints, expected: Floats) -> dict[str, float]:
     rates = np.bincount(counts, minlength=said.shape[1]) / max(len(counts), 1)
     rows = np.arange(len(counts))
     rounded = np.maximum(np.round(expected), 1) - 1
@@ -107,8 +113,8 @@ def _counts(said: Floats, counts: Ints, expected: Floats) -> dict[str, float]:
     }
 
 
-def _nodes(model: BridgeModel, held: GraphTable, stream: np.random.Generator) -> dict[str, float]:
-    wedge = wedges(held, model.shape.code, stream)
+def _bridge_node_metrics(model: BridgeModel, held: GraphTable, stream: np.random.Generator) -> dict[str, float]:
+    wedge = remove_middle_nodes(held, model.shape.code, stream)
     with torch.no_grad():
         logits = node_logits(model, wedge, np.arange(len(wedge.graphs)))
     fact = nearest_rows(wedge.middle, model.shape.bridge_nodes)

@@ -13,24 +13,24 @@ from gsx.errors import StageError, UsageError
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 
 if TYPE_CHECKING:
     from gsx.ragged import Array
     from gsx.schema import CorpusInfo
-    from gsx.stages.bridge.cut_dataset import CutLesson
+    from gsx.stages.bridge.cut_dataset import CutDataset
     from gsx.stages.nn.bridge_model import BridgeShape
     from gsx.table import GraphTable
 
-SHAPE = "model.json"
-WEIGHTS = "weights.safetensors"
-CODEBOOK = 64
+SHAPE_FILE = "model.json"
+WEIGHTS_FILE = "weights.safetensors"
+CODEBOOK_SIZE = 64
 """Rows of attributes, or of features of bridge nodes, told apart."""
 COUNT_QUANTILE = 0.999
-LARGEST_COUNT = 32
-TERMS = 32
+MAX_COUNT = 32
+NUM_FACTORS = 32
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,30 +70,21 @@ def resolve(config: BridgeConfig) -> BridgeConfig:
 
 def run(
     config: BridgeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
+) -> StageResult:
     """Learn on cuts of training graphs; score cuts of ``id_val`` graphs."""
-    from gsx.stages.nn.training_loop import one_thread
-
-    with one_thread():
-        return _run(config, inputs, draft, progress)
-
-
-def _run(
-    config: BridgeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
     from safetensors.numpy import save_file
 
-    from gsx.stages.bridge.metrics import held_out_quality
-    from gsx.stages.bridge.training import FitOptions, fit
+    from gsx.stages.bridge.metrics import held_out_metrics
+    from gsx.stages.bridge.training import BridgeTrainingOptions, train_bridge_model
     from gsx.stages.nn.bridge_model import BridgeModel
-    from gsx.stages.nn.device import device_named
+    from gsx.stages.nn.device import resolve_device
 
     corpus = Corpus(inputs["corpus"])
-    train, held = (_lesson(table, corpus.info) for table in _read(corpus))
-    device = device_named(config.device)
+    train, held = (_cut_dataset(table, corpus.info) for table in _read_splits(corpus))
+    device = resolve_device(config.device)
     shape = _shape(config, train)
-    model = BridgeModel.fresh(shape, config.seed, device)
-    options = FitOptions(
+    model = BridgeModel.with_random_weights(shape, config.seed, device)
+    options = BridgeTrainingOptions(
         epochs=config.epochs,
         learning_rate=config.learning_rate,
         attribute_weight=config.attribute_weight,
@@ -103,25 +94,25 @@ def _run(
     )
     graphs = len(train.table)
     total = config.epochs * graphs
-    history = fit(model, train, options, lambda done: progress(done * graphs, total))
-    quality = held_out_quality(model, held, config.seed)
+    history = train_bridge_model(model, train, options, lambda done: progress(done * graphs, total))
+    quality = held_out_metrics(model, held, config.seed)
     weights = model.weights()
 
     def save(path: Path) -> None:
         save_file(weights, path)
 
-    draft.write(WEIGHTS, save)
-    draft.write_bytes(SHAPE, readable_json(shape))
+    draft.write(WEIGHTS_FILE, save)
+    draft.write_bytes(SHAPE_FILE, readable_json(shape))
     draft.write_bytes("quality.json", readable_json(quality))
     draft.write_bytes("history.json", readable_json(history))
-    return Outcome(
+    return StageResult(
         counts={"graphs": graphs},
         summary={"name": corpus.info.name, "quality": quality},
         device=device.type,
     )
 
 
-def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
+def _read_splits(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
     """Return training and held-out graphs; refuse a corpus without anything to cut."""
     info = corpus.info
     if info.level != "graph":
@@ -145,21 +136,21 @@ def _read(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
     return train, corpus.table(split="id_val", columns=names)
 
 
-def _lesson(table: GraphTable, info: CorpusInfo) -> CutLesson:
+def _cut_dataset(table: GraphTable, info: CorpusInfo) -> CutDataset:
     """Say how graphs may be cut: molecules only at single bonds outside rings."""
-    from gsx.stages.bridge.cut_dataset import CutLesson
-    from gsx.stages.chem.splice_rules import hydrogen_column, may_cut
+    from gsx.stages.bridge.cut_dataset import CutDataset
+    from gsx.stages.chem.splice_rules import cuttable_edges, hydrogen_column
 
-    return CutLesson(table, may_cut(table, info), hydrogen_column(info))
+    return CutDataset(table, cuttable_edges(table, info), hydrogen_column(info))
 
 
-def _shape(config: BridgeConfig, lesson: CutLesson) -> BridgeShape:
+def _shape(config: BridgeConfig, lesson: CutDataset) -> BridgeShape:
     from gsx.seeds import rng
-    from gsx.stages.nn.bridge_features import learn_code
+    from gsx.stages.nn.bridge_features import fit_bridge_encoding
     from gsx.stages.nn.bridge_model import BridgeShape
 
     train = lesson.table
-    code = learn_code(train)
+    code = fit_bridge_encoding(train)
     cut = lesson.cut(code, rng(config.seed, "bridge", "shape"))
     counts = np.diff(cut.bridge_left.ptr)
     attributes, rates = frequent_rows(cut.bridge_attr.values)
@@ -172,21 +163,21 @@ def _shape(config: BridgeConfig, lesson: CutLesson) -> BridgeShape:
         code=code,
         attributes=attributes,
         attribute_rates=rates,
-        largest_count=min(max(largest, 1), LARGEST_COUNT),
+        largest_count=min(max(largest, 1), MAX_COUNT),
         width=config.width,
         layers=3,
         latent=config.latent,
-        terms=TERMS,
+        terms=NUM_FACTORS,
         bridge_nodes=nodes,
     )
 
 
 def frequent_rows(values: Array) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Return the most frequent rows, at most ``CODEBOOK``, and the share of each among them."""
+    """Return the most frequent rows, at most ``CODEBOOK_SIZE``, and the share of each among them."""
     if not values.size:
         return (), ()
     rows, counts = np.unique(values, axis=0, return_counts=True)
-    top = np.lexsort((np.arange(len(rows)), -counts))[:CODEBOOK]
+    top = np.lexsort((np.arange(len(rows)), -counts))[:CODEBOOK_SIZE]
     share = counts[top] / counts[top].sum()
     return tuple(tuple(map(float, rows[t])) for t in top), tuple(share.tolist())
 
@@ -200,6 +191,7 @@ STAGE = Stage(
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,
+    one_thread=True,
     seeds=lambda config: {"bridge": config.seed},
-    places=("device",),
+    local_options=("device",),
 )

@@ -12,21 +12,26 @@ from scipy.spatial import KDTree
 from torch import Tensor
 from torch.nn import functional
 
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, Ints, row_indices
 from gsx.seeds import rng
 from gsx.stages.bridge.cut_dataset import (
-    Cut,
-    CutLesson,
-    CutPairs,
-    Wedges,
+    CutDataset,
+    CutGraphs,
+    NodePairs,
+    RemovedNodes,
     cross_pairs,
-    wedges,
+    remove_middle_nodes,
 )
 from gsx.stages.graphs.subgraphs import Floats
-from gsx.stages.nn.bridge_diffusion import STEPS, kept, noise_terms, noised
+from gsx.stages.nn.bridge_diffusion import (
+    DIFFUSION_STEPS,
+    add_noise,
+    keep_probability,
+    noise_features,
+)
 from gsx.stages.nn.bridge_model import BridgeModel
-from gsx.stages.nn.gin import adjacency
-from gsx.stages.nn.torch_ranks import average, settle, share
+from gsx.stages.nn.gin import adjacency_matrix
+from gsx.stages.nn.torch_ranks import all_reduce_gradients, broadcast_state, local_rows
 from gsx.stages.nn.training_loop import epoch_batches, torch_stream
 from gsx.table import GraphTable, concat
 
@@ -35,7 +40,7 @@ BATCH_PAIRS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitOptions:
+class BridgeTrainingOptions:
     """How a bridge model learns."""
 
     epochs: int
@@ -48,14 +53,14 @@ class FitOptions:
     seed: int
 
 
-def fit(
+def train_bridge_model(
     model: BridgeModel,
-    lesson: CutLesson,
-    options: FitOptions,
+    lesson: CutDataset,
+    options: BridgeTrainingOptions,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """Train ``model`` in place and return the mean losses of every epoch."""
-    parameters = [p for net in model.nets().values() for p in net.parameters()]
+    parameters = [p for net in model.networks().values() for p in net.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=options.learning_rate)
     history: list[dict[str, Any]] = []
     schedule: torch.optim.lr_scheduler.LRScheduler | None = None
@@ -67,12 +72,12 @@ def fit(
         if schedule is None:
             steps = max(len(cut) // size, 1) * options.epochs
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        for net in model.nets().values():
+        for net in model.networks().values():
             net.train()
         losses = []
         for rows in epoch_batches(len(cut), size, options.seed, "bridge", "order", epoch):
-            batch = cut.take(share(rows))
-            parts = losses_of(model, batch, cross_pairs(batch, stream), noise)
+            batch = cut.take(local_rows(rows))
+            parts = compute_losses(model, batch, cross_pairs(batch, stream), noise)
             total = (
                 parts["bridge"]
                 + options.attribute_weight * parts["attribute"]
@@ -81,23 +86,23 @@ def fit(
             )
             optimizer.zero_grad()
             total.backward()  # type: ignore[no-untyped-call]
-            average(parameters)
+            all_reduce_gradients(parameters)
             optimizer.step()
             if schedule.last_epoch < steps:
                 schedule.step()
             losses.append({name: value.item() for name, value in parts.items()})
         means = {name: float(np.mean([row[name] for row in losses])) for name in losses[0]}
         if model.shape.bridge_nodes:
-            means["node"] = _fit_nodes(model, lesson.table, optimizer, options.seed, epoch)
+            means["node"] = _train_bridge_nodes(model, lesson.table, optimizer, options.seed, epoch)
         history.append({"epoch": epoch, "cuts": len(cut), **means})
         progress(epoch + 1)
-    for net in model.nets().values():
-        settle(net)
+    for net in model.networks().values():
+        broadcast_state(net)
         net.eval()
     return history
 
 
-def _fit_nodes(
+def _train_bridge_nodes(
     model: BridgeModel,
     table: GraphTable,
     optimizer: torch.optim.Optimizer,
@@ -105,45 +110,45 @@ def _fit_nodes(
     epoch: int,
 ) -> float:
     """Teach the decoder which node stands between two others: one epoch, with nodes taken out."""
-    wedge = wedges(table, model.shape.code, rng(seed, "bridge", "wedges", epoch))
+    wedge = remove_middle_nodes(table, model.shape.code, rng(seed, "bridge", "wedges", epoch))
     wanted = nearest_rows(wedge.middle, model.shape.bridge_nodes)
     losses = []
     for rows in epoch_batches(len(wedge.graphs), 256, seed, "bridge", "wedge-order", epoch):
-        mine = share(rows)
+        mine = local_rows(rows)
         logits = node_logits(model, wedge, mine)
         loss = functional.cross_entropy(logits, torch.from_numpy(wanted[mine]).to(model.device))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        average(parameter for group in optimizer.param_groups for parameter in group["params"])
+        all_reduce_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
         optimizer.step()
         losses.append(loss.item())
     return float(np.mean(losses)) if losses else 0.0
 
 
-def node_logits(model: BridgeModel, wedge: Wedges, rows: Ints) -> Tensor:
+def node_logits(model: BridgeModel, wedge: RemovedNodes, rows: Ints) -> Tensor:
     """Return what the decoder thinks stood between the two ends of some wedges."""
     graphs = wedge.graphs.take(rows)
     inputs = torch.from_numpy(graphs.dense("node", "inputs")).to(model.device)
-    latent, _ = model.encoder(adjacency(graphs, model.device), inputs)
+    latent, _ = model.encoder(adjacency_matrix(graphs, model.device), inputs)
     left = torch.from_numpy(graphs.node_ptr[:-1] + wedge.left[rows]).to(model.device)
     right = torch.from_numpy(graphs.node_ptr[:-1] + wedge.right[rows]).to(model.device)
-    logits: Tensor = model.decoder.node(model.decoder.pair_latents(latent, left, right))
+    logits: Tensor = model.decoder.node(model.decoder.pair_features(latent, left, right))
     return logits
 
 
-def batch_size(cut: Cut) -> int:
+def batch_size(cut: CutGraphs) -> int:
     """Return how many cuts make one step: so many pairs, between 8 and 256 cuts."""
     pairs = float((cut.left.num_nodes * cut.right.num_nodes).mean()) if len(cut) else 1.0
     return int(np.clip(BATCH_PAIRS / max(pairs, 1.0), 8, max(min(256, len(cut) // 16), 8)))
 
 
-def losses_of(
-    model: BridgeModel, cut: Cut, pairs: CutPairs, noise: torch.Generator
+def compute_losses(
+    model: BridgeModel, cut: CutGraphs, pairs: NodePairs, noise: torch.Generator
 ) -> dict[str, Tensor]:
     """Return the parts of the loss, each a mean over cuts."""
-    read = look(model, cut, noise)
+    read = encode_cuts(model, cut, noise)
     count = max(len(cut), 1)
-    logit = score_pairs(model, read.latent, pairs, noise)
+    logit = score_node_pairs(model, read.latent, pairs, noise)
     bridged = torch.from_numpy(pairs.bridged).to(model.device)
     weight = torch.from_numpy(pairs.weight).float().to(model.device)
     each = functional.binary_cross_entropy_with_logits(logit, bridged.float(), reduction="none")
@@ -163,7 +168,7 @@ def losses_of(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class EncodedCuts:
     """What the networks make of the two sides of some cuts."""
 
     mean: Tensor
@@ -172,26 +177,26 @@ class Look:
     count_logits: Tensor
 
 
-def look(model: BridgeModel, cut: Cut, noise: torch.Generator) -> Look:
+def encode_cuts(model: BridgeModel, cut: CutGraphs, noise: torch.Generator) -> EncodedCuts:
     """Encode both sides of every cut, each on its own, and draw latents."""
     both = concat([cut.left, cut.right])
-    matrix = adjacency(both, model.device)
+    matrix = adjacency_matrix(both, model.device)
     rows = torch.from_numpy(both.dense("node", "inputs")).to(model.device)
     mean, log_variance = model.encoder(matrix, rows)
     latent = mean
     if model.shape.model == "vae":
         drawn = torch.randn(mean.shape, generator=noise).to(model.device)
         latent = mean + drawn * (log_variance / 2).exp()
-    owner = torch.from_numpy(rows_of(both.node_ptr)).to(model.device)
-    terms = model.counter.component_terms(matrix, rows, owner, len(both))
+    owner = torch.from_numpy(row_indices(both.node_ptr)).to(model.device)
+    terms = model.counter.component_features(matrix, rows, owner, len(both))
     logits = model.counter(terms[: len(cut)], terms[len(cut) :])
-    return Look(mean, log_variance, latent, logits)
+    return EncodedCuts(mean, log_variance, latent, logits)
 
 
-def score_pairs(
+def score_node_pairs(
     model: BridgeModel,
     latent: Tensor,
-    pairs: CutPairs,
+    pairs: NodePairs,
     noise: torch.Generator,
     *,
     blind: bool = False,
@@ -203,35 +208,35 @@ def score_pairs(
     """
     left = torch.from_numpy(pairs.left).to(model.device)
     right = torch.from_numpy(pairs.right).to(model.device)
-    logits = model.decoder.pair_logits(model.decoder.node_terms(latent), left, right)
+    logits = model.decoder.pair_logits(model.decoder.node_factors(latent), left, right)
     if model.shape.model == "vae":
         return logits
     cut = torch.from_numpy(pairs.cut)
-    step = torch.randint(STEPS if blind else 1, STEPS + 1, (int(cut.max()) + 1,), generator=noise)
-    level = kept(step.float())[cut].to(model.device)
+    step = torch.randint(DIFFUSION_STEPS if blind else 1, DIFFUSION_STEPS + 1, (int(cut.max()) + 1,), generator=noise)
+    level = keep_probability(step.float())[cut].to(model.device)
     rate = torch.from_numpy(base_rate(pairs))[cut].float().to(model.device)
     bits = torch.from_numpy(pairs.bridged).float().to(model.device)
-    bits = noised(bits, rate, level, noise)
+    bits = add_noise(bits, rate, level, noise)
     degree = torch.zeros(len(latent), device=model.device)
     degree.index_add_(0, left, bits).index_add_(0, right, bits)
-    return model.decoder.denoised(logits, noise_terms(bits, level, degree[left], degree[right]))
+    return model.decoder.denoise_logits(logits, noise_features(bits, level, degree[left], degree[right]))
 
 
-def attribute_logits(model: BridgeModel, latent: Tensor, pairs: CutPairs) -> Tensor:
+def attribute_logits(model: BridgeModel, latent: Tensor, pairs: NodePairs) -> Tensor:
     """Return what the decoder thinks of the attributes of the true bridges."""
     left = torch.from_numpy(pairs.left[pairs.bridged]).to(model.device)
     right = torch.from_numpy(pairs.right[pairs.bridged]).to(model.device)
-    logits: Tensor = model.decoder.attribute(model.decoder.pair_latents(latent, left, right))
+    logits: Tensor = model.decoder.attribute(model.decoder.pair_features(latent, left, right))
     return logits
 
 
-def base_rate(pairs: CutPairs) -> Floats:
+def base_rate(pairs: NodePairs) -> Floats:
     """Return the share of pairs that are bridges, per cut."""
     total = np.bincount(pairs.cut, pairs.weight)
     return np.asarray(np.bincount(pairs.cut, pairs.bridged) / np.maximum(total, 1))
 
 
-def count_targets(model: BridgeModel, cut: Cut) -> Tensor:
+def count_targets(model: BridgeModel, cut: CutGraphs) -> Tensor:
     """Return the class of every cut's number of bridges."""
     counts = np.diff(cut.bridge_left.ptr)
     return torch.from_numpy(np.clip(counts, 1, model.shape.largest_count) - 1).to(model.device)

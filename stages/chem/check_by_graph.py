@@ -29,7 +29,7 @@ from gsx.stages.chem.features import (
 from gsx.stages.chem.fragments import connected, cut_bonds
 from gsx.stages.chem.rdkit_builder import Bonds, bonds_of, molecules_of
 from gsx.stages.chem.smiles_reader import HYBRIDIZATION_CODES, NO_WORD, UNKNOWN, FeatureRows
-from gsx.stages.graphs.subgraphs import Bools, global_edges, induced
+from gsx.stages.graphs.subgraphs import Bools, global_edges, induced_subgraphs
 from gsx.table import GraphTable
 
 _FLAGS = Chem.SanitizeFlags
@@ -89,7 +89,7 @@ class Pieces:
 def stand_alone(table: GraphTable, keep: Bools) -> Pieces:
     """Cut the atoms in ``keep`` ``[N]`` out of every molecule and make each piece a molecule."""
     hydrogens, clean = cut_bonds(table, keep)
-    part, numbers = induced(table, keep)
+    part, numbers = induced_subgraphs(table, keep)
     node_feat = part.dense("node", "node_feat").astype(np.int64)
     node_feat[:, NUM_HS] += hydrogens[keep]
     refused = {

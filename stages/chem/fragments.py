@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, depth_first_order
 
-from gsx.ragged import Ints, rows_of
+from gsx.ragged import Ints, row_indices
 from gsx.stages.chem.features import (
     ATOMIC_NUM,
     BOND_TYPE,
@@ -98,7 +98,7 @@ def units(table: GraphTable) -> Ints:
 
 def local_units(table: GraphTable) -> Ints:
     """Return the unit of every atom, ``[N]``, numbered from 0 in each molecule."""
-    unit, owner = units(table), rows_of(table.node_ptr)
+    unit, owner = units(table), row_indices(table.node_ptr)
     first = np.full(len(table), np.iinfo(np.int64).max)
     np.minimum.at(first, owner, unit)
     return np.asarray(unit - first[owner], dtype=np.int64)
@@ -160,7 +160,7 @@ def cut_bonds(table: GraphTable, keep: Bools) -> tuple[Ints, Bools]:
         src[lost], weights=np.where(whole, order, 0), minlength=table.total_nodes
     )
     clean = np.ones(len(table), dtype=bool)
-    clean[rows_of(table.edge_ptr)[lost][~whole]] = False
+    clean[row_indices(table.edge_ptr)[lost][~whole]] = False
     return hydrogens.astype(np.int64), clean
 
 

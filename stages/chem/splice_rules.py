@@ -1,8 +1,7 @@
-"""Molecules stay molecules: where they may be cut and joined, and what splices are worth."""
+"""Splicing rules for molecules: where they may be cut, and checks of spliced molecules."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,74 +17,79 @@ from gsx.stages.chem.smiles_text import Texts, locate_atoms
 from gsx.stages.graphs.subgraphs import Bools, largest_component
 from gsx.table import GraphTable
 
-SAMPLE = 500
-"""Molecules whose scaffolds and properties are looked at."""
+SAMPLED_MOLECULES = 500
+"""Molecules whose scaffolds and properties are computed."""
 
 
-def rounded_pieces(train: GraphTable, causal: Bools) -> tuple[Bools, Bools]:
-    """Extend causal pieces so that no ring and no multiple bond is cut, and take the rest anew."""
-    whole = round_to_units(train, causal)
-    return whole, largest_component(train, ~whole)
+def round_subgraphs_to_units(train: GraphTable, causal: Bools) -> tuple[Bools, Bools]:
+    """Return causal and environmental subgraphs that cut no ring and no multiple bond.
+
+    ``causal`` ``[N]`` are the nodes of causal subgraphs. They are extended to whole units; the
+    environmental subgraph is the largest component of the remaining nodes.
+    """
+    rounded = round_to_units(train, causal)
+    return rounded, largest_component(train, ~rounded)
 
 
-@dataclass(frozen=True, slots=True)
-class Chemist:
-    """Cuts molecules into molecules, and asks RDKit about every splice."""
+def cut_molecules(train: GraphTable, keep: Bools) -> tuple[GraphTable, Ints, Bools]:
+    """Cut the atoms ``keep`` ``[N]`` out as molecules; hydrogens replace the cut bonds.
 
-    def pieces(self, train: GraphTable, keep: Bools) -> tuple[GraphTable, Ints, Bools]:
-        """Cut pieces out as molecules of their own, hydrogens in place of the bonds cut.
-
-        Returns them, the number of every atom in its source, and which of them are molecules.
-        """
-        found = stand_alone(train, keep)
-        return found.table, found.numbers, found.ok
-
-    def write(self, components: GraphTable) -> Texts:
-        """Write every component once; splices are written from these."""
-        texts, order = write_smiles(components)
-        return locate_atoms(texts, order, components.node_ptr)
-
-    def judge(self, table: GraphTable, written: Written) -> tuple[Bools, GraphTable]:
-        """Say which graphs are molecules, and return all with features of their own."""
-        bridges = table.lists("graph", "provenance.bridges")
-        marked = np.zeros(table.total_edges, dtype=bool)
-        marked[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
-        found = check_written(table, marked, written)
-        changed = table.with_columns(
-            node={"node_feat": found.node_feat}, edge={"edge_attr": found.edge_attr}
-        )
-        return found.ok, changed
+    Returns the molecules, the number of every atom in its source, and which rows are valid.
+    """
+    cut = stand_alone(train, keep)
+    return cut.table, cut.numbers, cut.ok
 
 
-def may_cut(table: GraphTable, info: CorpusInfo) -> Bools | None:
-    """Return which edges may be cut when bridges are learned; all of them, for other graphs."""
+def write_component_smiles(components: GraphTable) -> Texts:
+    """Return the SMILES of every component, from which the SMILES of splices are assembled."""
+    texts, order = write_smiles(components)
+    return locate_atoms(texts, order, components.node_ptr)
+
+
+def check_spliced_molecules(table: GraphTable, written: Written) -> tuple[Bools, GraphTable]:
+    """Return which spliced graphs are valid molecules, and all graphs with recomputed features."""
+    bridges = table.lists("graph", "provenance.bridges")
+    is_bridge = np.zeros(table.total_edges, dtype=bool)
+    is_bridge[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
+    checked = check_written(table, is_bridge, written)
+    recomputed = table.with_columns(
+        node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
+    )
+    return checked.ok, recomputed
+
+
+def cuttable_edges(table: GraphTable, info: CorpusInfo) -> Bools | None:
+    """Return the edges of molecules that may be cut, ``[E]``; None allows all edges."""
     return cuttable(table) if molecular(info) else None
 
 
 def hydrogen_column(info: CorpusInfo) -> int | None:
-    """Return the feature that counts hydrogens, which replace bonds that are cut."""
+    """Return the index of the feature that counts hydrogens; None if graphs are no molecules.
+
+    Hydrogens replace bonds that are cut.
+    """
     return NUM_HS if molecular(info) else None
 
 
-def molecule_quality(smiles: list[str], source: list[str], known: set[str]) -> dict[str, Any]:
-    """Compare new molecules with some of the source, and their scaffolds with all ``known``."""
-    scaffolds = read_molecules(smiles).scaffolds
+def molecule_metrics(smiles: list[str], source: list[str], scaffolds: set[str]) -> dict[str, Any]:
+    """Compare spliced molecules with a sample of source molecules and all source scaffolds."""
+    new_scaffolds = read_molecules(smiles).scaffolds
     return {
         "sample": len(smiles),
-        "scaffold_novelty": round(float(np.mean([s not in known for s in scaffolds])), 4),
-        "properties": _ranges(smiles),
-        "source_properties": _ranges(source),
+        "scaffold_novelty": round(float(np.mean([s not in scaffolds for s in new_scaffolds])), 4),
+        "properties": _quantiles(smiles),
+        "source_properties": _quantiles(source),
     }
 
 
-def _ranges(smiles: list[str]) -> dict[str, list[float]]:
-    """Return the least, the median and the largest of every property."""
-    found = properties(smiles)
+def _quantiles(smiles: list[str]) -> dict[str, list[float]]:
+    """Return minimum, median and maximum of every property."""
+    computed = properties(smiles)
     columns: dict[str, Array] = {
-        "heavy_atoms": found.heavy_atoms,
-        "weight": found.weight,
-        "log_p": found.log_p,
-        "rings": found.rings,
+        "heavy_atoms": computed.heavy_atoms,
+        "weight": computed.weight,
+        "log_p": computed.log_p,
+        "rings": computed.rings,
     }
     return {
         name: [round(float(q), 2) for q in np.quantile(values, (0, 0.5, 1))]

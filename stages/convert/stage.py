@@ -1,4 +1,7 @@
-"""Convert a corpus between Parquet and Zarr; content, order and shard borders stay the same."""
+"""The ``convert`` stage: rewrite a corpus as Parquet or Zarr.
+
+Content, order and shard boundaries do not change.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import msgspec
 from gsx.errors import UsageError
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.corpus_writer import Format, Shard, write_corpus
@@ -24,7 +27,7 @@ class ConvertConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def resolve(config: ConvertConfig) -> ConvertConfig:
-    """Refuse an empty or repeated list of formats."""
+    """Check that formats are given, each once, and sort them."""
     if not config.formats or len(set(config.formats)) != len(config.formats):
         raise UsageError("formats must name `parquet`, `zarr` or both, each once")
     return msgspec.structs.replace(config, formats=tuple(sorted(config.formats)))
@@ -32,21 +35,21 @@ def resolve(config: ConvertConfig) -> ConvertConfig:
 
 def run(
     config: ConvertConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    """Write every shard of the corpus again, in the wanted formats."""
+) -> StageResult:
+    """Write every shard of the corpus in the given formats."""
     corpus = Corpus(inputs["corpus"])
     shards = corpus.shards
-    done = 0
+    converted = 0
 
-    def count(shard: Shard) -> None:
-        nonlocal done
-        done += shard.stop - shard.start
-        progress(done, len(corpus))
+    def report_progress(shard: Shard) -> None:
+        nonlocal converted
+        converted += shard.stop - shard.start
+        progress(converted, len(corpus))
 
     def read(shard: Shard) -> GraphTable:
         return corpus.read_shard(shards.index(shard))
 
-    return write_corpus(draft, corpus.info, shards, read, config.formats, count)
+    return write_corpus(draft, corpus.info, shards, read, config.formats, report_progress)
 
 
 STAGE = Stage(

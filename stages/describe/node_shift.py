@@ -12,8 +12,8 @@ import numpy as np
 from gsx.ragged import Array, Ints
 from gsx.schema import SPLITS
 from gsx.stages.describe.shift import distance, repeats, unshifted
-from gsx.stages.graphs.label_alignment import Entries, numbering
-from gsx.stages.graphs.statistics import degrees, spread
+from gsx.stages.graphs.label_alignment import SparseEntries, align_labels
+from gsx.stages.graphs.statistics import degrees, summary_statistics
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.stages.graphs.wl_hash import Hashes
 from gsx.table import GraphTable
@@ -49,15 +49,15 @@ class _Nodes:
         known = self.label[rows][self.label[rows] >= 0]
         return {
             "nodes": len(self.label[rows]),
-            "degree": spread(self.degree[rows]),
-            "features_present": spread(self.features[rows]),
+            "degree": summary_statistics(self.degree[rows]),
+            "features_present": summary_statistics(self.features[rows]),
             "labels": np.bincount(known, minlength=self.classes).tolist(),
         }
 
 
 def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
     """Describe the labelled nodes of the graphs of ``table``."""
-    entries = Entries.of(table)
+    entries = SparseEntries.of(table)
     present, hashes = feature_hashes(entries, table.total_nodes)
     split, domain, env, label = (
         table.dense("node", f"node_{name}").astype(np.int64)
@@ -108,7 +108,7 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
             "share": round(count / int(inside.sum()), 6),
             "with_another_label": other,
         }
-        numbers = numbering(entries, nodes.label, train, inside, classes)
+        numbers = align_labels(entries, nodes.label, train, inside, classes)
         if numbers is not None:
             found["class_numbers"][SPLITS[code]] = {
                 **asdict(numbers),
@@ -146,7 +146,7 @@ def node_warnings(found: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def feature_hashes(entries: Entries, nodes: int) -> tuple[Ints, Hashes]:
+def feature_hashes(entries: SparseEntries, nodes: int) -> tuple[Ints, Hashes]:
     """Return how many features of every node are not zero, and a hash of them.
 
     Dense and sparse rows with equal values have equal hashes.

@@ -9,16 +9,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, Ints, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.stages.describe.node_shift import node_report, node_warnings
 from gsx.stages.describe.shift import distance, repeats, unshifted
-from gsx.stages.graphs.statistics import QUANTILES, degrees, mean_degrees, outside, spread
+from gsx.stages.graphs.statistics import (
+    QUANTILES,
+    degrees,
+    mean_degrees,
+    share_outside,
+    summary_statistics,
+)
 from gsx.stages.graphs.wl_hash import wl_hashes
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable
@@ -54,8 +60,8 @@ class _Graphs:
         """Sum up some graphs."""
         return {
             "graphs": len(self.nodes[rows]),
-            "nodes": spread(self.nodes[rows]),
-            "mean_degree": spread(self.mean_degree[rows]),
+            "nodes": summary_statistics(self.nodes[rows]),
+            "mean_degree": summary_statistics(self.mean_degree[rows]),
             "max_degree": int(self.max_degree[rows].max(initial=0)),
             "labels": self.labels[rows].sum(axis=0).tolist(),
         }
@@ -63,7 +69,7 @@ class _Graphs:
 
 def run(
     config: DescribeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
+) -> StageResult:
     """Read the corpus once, row group by row group, and write ``statistics.json``."""
     del config
     corpus = Corpus(inputs["corpus"])
@@ -99,7 +105,7 @@ def run(
         "equal_to_training": _repeats(graphs, here) if train.any() else {},
     }
     draft.write_bytes(STATISTICS, readable_json(document))
-    return Outcome(
+    return StageResult(
         counts={"groups": len(rows)},
         warnings=tuple(_warnings(corpus.info, document)),
         summary={
@@ -109,7 +115,7 @@ def run(
     )
 
 
-def _describe_nodes(corpus: Corpus, draft: Draft) -> Outcome:
+def _describe_nodes(corpus: Corpus, draft: Draft) -> StageResult:
     """Describe the labelled nodes of the source graphs of a corpus."""
     info = corpus.info
     known = {column.name for column in info.columns}
@@ -121,7 +127,7 @@ def _describe_nodes(corpus: Corpus, draft: Draft) -> Outcome:
     found = node_report(table, classes)
     document = {"corpus": corpus.key, "quantiles": QUANTILES, "level": "node", **found}
     draft.write_bytes(STATISTICS, readable_json(document))
-    return Outcome(
+    return StageResult(
         counts={"groups": len(found["splits"])},
         warnings=tuple(node_warnings(found)),
         summary={"name": info.name, "equal_to_training": found["equal_to_training"]},
@@ -212,7 +218,7 @@ def _collect(corpus: Corpus, features: _Features, progress: Progress) -> _Graphs
 def _largest(values: Ints, table: GraphTable) -> Ints:
     """Return the largest value of the nodes of each graph, 0 without nodes."""
     found = np.zeros(len(table), dtype=np.int64)
-    np.maximum.at(found, rows_of(table.node_ptr), values)
+    np.maximum.at(found, row_indices(table.node_ptr), values)
     return found
 
 
@@ -233,7 +239,7 @@ def _outside(graphs: _Graphs, here: list[int]) -> dict[str, dict[str, float]]:
     """Return, per split, the share of graphs smaller or larger than any training graph."""
     train = graphs.nodes[graphs.split == SPLITS.index("train")]
     return {
-        SPLITS[code]: outside(graphs.nodes[graphs.split == code], train.min(), train.max())
+        SPLITS[code]: share_outside(graphs.nodes[graphs.split == code], train.min(), train.max())
         for code in _held_out(here)
     }
 

@@ -11,10 +11,10 @@ from typing import Literal, cast
 from gsx.errors import UsageError
 from gsx.stages.export.request import Given, LabelMode
 from gsx.storage.artifacts.manifest import RUN_RECORD, Dropped, Manifest, Parent
-from gsx.storage.artifacts.publish import Identity, Outcome
+from gsx.storage.artifacts.publish import Identity, StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.sharing.bundle import Bundle, make_bundle
+from gsx.storage.sharing.bundle import Bundle, build_bundle
 
 Layout = Literal["portable", "pyg", "good", "ogb", "dgl", "csv", "smi", "sdf"]
 HARDENED = ("good", "ogb", "dgl")
@@ -45,14 +45,14 @@ def export(
         labels=labels,
     )
 
-    def fill(bundle: Bundle) -> Outcome:
+    def fill(bundle: Bundle) -> StageResult:
         _fill(layout)(bundle, given)
         return _outcome(given, layout)
 
-    return make_bundle(target, _identity(given, layout), fill, run=_run_record(corpus.artifact))
+    return build_bundle(target, _identity(given, layout), fill, run=_run_record(corpus.artifact))
 
 
-def _outcome(given: Given, layout: Layout) -> Outcome:
+def _outcome(given: Given, layout: Layout) -> StageResult:
     """Return what the manifest says: all that the corpus says, and what a layout left out."""
     source = given.corpus.artifact.manifest
     counts, dropped = dict(source.counts), source.dropped
@@ -80,7 +80,7 @@ def _outcome(given: Given, layout: Layout) -> Outcome:
         counts = {split: count - none.get(split, 0) for split, count in counts.items()}
         if any(none.values()):
             dropped = (*dropped, Dropped(reason="no molecules", count=sum(none.values())))
-    return Outcome(counts=counts, dropped=dropped, warnings=source.warnings, summary=source.summary)
+    return StageResult(counts=counts, dropped=dropped, warnings=source.warnings, summary=source.summary)
 
 
 def _fill(layout: Layout) -> Callable[[Bundle, Given], None]:
@@ -122,6 +122,6 @@ def _identity(given: Given, layout: Layout) -> Identity:
 def _run_record(artifact: Artifact) -> bytes | None:
     """Return how the corpus was made: versions, platform, time; None where that is not known."""
     try:
-        return artifact.place.read_bytes(RUN_RECORD, limit=1 << 20)
+        return artifact.location.read_bytes(RUN_RECORD, limit=1 << 20)
     except OSError:
         return None

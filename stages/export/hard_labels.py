@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gsx.pyg import densified
+from gsx.pyg import densify_features
 from gsx.ragged import Array
 from gsx.schema import CorpusInfo
 from gsx.stages.export.request import Given, LabelMode
@@ -20,7 +20,7 @@ def parts(given: Given, split: str | None = None) -> Iterator[tuple[GraphTable, 
     """
     info = given.corpus.info
     for table in given.corpus.iter_tables(split=split):
-        kept, y = with_labels(densified(table, info), info, given.labels)
+        kept, y = with_labels(densify_features(table, info), info, given.labels)
         if len(kept):
             yield kept, y
 

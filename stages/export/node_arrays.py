@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gsx.errors import UsageError
-from gsx.pyg import densified
-from gsx.ragged import Array, Ints, rows_of
+from gsx.pyg import densify_features
+from gsx.ragged import Array, Ints, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.stages.export.request import Given, LabelMode
 from gsx.stages.graphs.subgraphs import global_edges
@@ -52,8 +52,8 @@ def node_arrays(given: Given, layout: str, most: int = MOST_VALUES) -> NodeArray
     known = {column.name for column in info.columns}
     stored = given.corpus.table(columns=sorted(_COLUMNS & known))
     require_few(info, stored.total_nodes, layout, most)
-    table = densified(stored, info)
-    owner = rows_of(table.node_ptr)
+    table = densify_features(stored, info)
+    owner = row_indices(table.node_ptr)
     split = table.dense("node", "node_split").astype(np.int64)
     again = table.dense("graph", "origin")[owner] != ORIGINS.index("source")
     away = SPLITS.index("all")

@@ -1,4 +1,4 @@
-"""What an extractor may learn from, and what it gives back."""
+"""Inputs and outputs of the extractors."""
 
 from __future__ import annotations
 
@@ -13,135 +13,137 @@ from gsx.ragged import Array, Ints
 from gsx.schema import CorpusInfo
 from gsx.seeds import rng
 from gsx.stages.graphs.subgraphs import Bools, Floats, sort_edges
-from gsx.stages.nn.input_encoding import coding_of, input_width, spread
+from gsx.stages.nn.input_encoding import fit_encoding, input_width, one_hot
 from gsx.stages.nn.training_loop import History
 from gsx.table import GraphTable
 
 Progress = Callable[[int, int], None]
+"""Progress callback: finished epochs and total epochs."""
 
-HELD_OUT = 0.1
-"""Share of the training graphs no network learns from; they choose and tell how good pieces are."""
+HELD_OUT_SHARE = 0.1
+"""Fraction of the training graphs that no network is trained on. They select the size penalty and
+measure the quality of causal subgraphs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
-    """Structure, features, labels and environments of some graphs; never their truth."""
+class ExtractorData:
+    """Structure, features, labels and environments of graphs, without ground truth."""
 
     graphs: GraphTable
-    """Edges sorted by source; node columns ``reals`` and ``codes``, and ``unit`` where some nodes
-    must stay together; edge column ``edge_inputs`` where edges have features."""
+    """Edges sorted by source. Node columns: ``numeric``, ``codes``, and ``unit`` if some nodes must
+    stay together. Edge column: ``edge_inputs`` if edges have features."""
     y: Array
-    """``[G, C]`` labels, NaN where missing."""
+    """``[G, C]`` labels, NaN if missing."""
     env: Ints
-    """``[G]`` environments, from 0; -1 unknown."""
+    """``[G]`` environments, numbered from 0; -1 if unknown."""
     task: str
-    kinds: int = 0
-    """Categories that ``codes`` counts."""
+    num_categories: int = 0
+    """Number of categories in ``codes``."""
 
     def __len__(self) -> int:
         return len(self.graphs)
 
     @property
-    def width(self) -> int:
-        """Inputs of every node."""
-        return input_width(self.graphs, self.kinds)
+    def input_width(self) -> int:
+        """Number of network inputs of a node."""
+        return input_width(self.graphs, self.num_categories)
 
-    def take(self, rows: Ints) -> Lesson:
-        """Return the lesson of some of the graphs."""
+    def take(self, rows: Ints) -> ExtractorData:
+        """Return the data of some of the graphs."""
         return replace(self, graphs=self.graphs.take(rows), y=self.y[rows], env=self.env[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """What was cut out of every graph."""
+class ExtractedSubgraphs:
+    """Causal and environmental subgraph of every graph."""
 
     score: Floats
-    """``[N]`` how much a node speaks for the label."""
+    """``[N]`` evidence of a node for the label."""
     causal: Bools
-    """``[N]`` nodes of the causal piece: connected, and not empty where a graph has nodes."""
+    """``[N]`` nodes of the causal subgraph: connected, and not empty unless the graph is."""
     environmental: Bools
-    """``[N]`` nodes of the environmental piece: connected, outside the causal piece."""
+    """``[N]`` nodes of the environmental subgraph: connected, disjoint from the causal one."""
     environmental_score: Floats | None = None
-    """``[N]`` how much a node speaks for the environment, where that is learned by itself."""
+    """``[N]`` evidence of a node for the environment, if an extractor learns it separately."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extraction:
-    """What an extractor gives back; every extractor is a function that returns one."""
+    """Result of an extractor."""
 
-    pieces: Pieces
-    """Pieces of the training graphs."""
+    subgraphs: ExtractedSubgraphs
+    """Subgraphs of the training graphs."""
     weights: Mapping[str, Mapping[str, Array]]
-    """Weights of every network, by name."""
+    """Weights of every network, by network name."""
     history: History
     """Loss of every epoch."""
     quality: Mapping[str, Any]
-    """What held-out graphs say about the pieces."""
+    """Metrics on held-out graphs."""
 
 
-def lesson_of(table: GraphTable, info: CorpusInfo) -> Lesson:
-    """Take from a corpus' table what an extractor may see.
+def build_extractor_data(table: GraphTable, info: CorpusInfo) -> ExtractorData:
+    """Return the columns of a corpus table that an extractor may use.
 
-    A node column ``unit`` numbers, from 0 in each graph, connected groups of nodes no piece may
-    cut; without it every node is its own group.
+    A node column ``unit`` numbers connected groups of nodes that no subgraph may divide, from 0 in
+    each graph. Without it, every node is a group.
     """
     edge = {name: table.dense("edge", name) for name in ("edge_src", "edge_dst")}
     if "edge_attr" in table.edge:
         values = table.dense("edge", "edge_attr")
-        coding = coding_of(values)
-        if coding.kinds or coding.reals:
-            kinds = spread(coding.codes(values), coding.width)
-            edge["edge_inputs"] = np.column_stack([coding.numbers(values), kinds])
+        encoding = fit_encoding(values)
+        if encoding.categorical or encoding.numeric:
+            categories = one_hot(encoding.codes(values), encoding.num_categories)
+            edge["edge_inputs"] = np.column_stack([encoding.numeric_values(values), categories])
     features = table.dense("node", "node_feat")
-    coding = coding_of(features)
-    node = {"reals": coding.numbers(features), "codes": coding.codes(features)}
+    encoding = fit_encoding(features)
+    node = {"numeric": encoding.numeric_values(features), "codes": encoding.codes(features)}
     if "unit" in table.node:
         node["unit"] = table.dense("node", "unit").astype(np.int64)
     structure = sort_edges(GraphTable(table.node_ptr, table.edge_ptr, node=node, edge=edge))
-    return Lesson(
+    return ExtractorData(
         graphs=structure,
-        y=table.dense("graph", "y").copy(),  # a mapped file is read-only, which torch warns about
+        y=table.dense("graph", "y").copy(),  # memory-mapped arrays are read-only; torch warns
         env=table.dense("graph", "env_id").astype(np.int64),
         task=info.task,
-        kinds=coding.width,
+        num_categories=encoding.num_categories,
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
-    """A lesson, and the graphs of it that are held out."""
+class HeldOutSplit:
+    """Training graphs, some of which are held out."""
 
-    all: Lesson
-    held_rows: Ints
-
-    @property
-    def taught(self) -> Lesson:
-        """What networks learn from."""
-        return self.all.take(np.setdiff1d(np.arange(len(self.all)), self.held_rows))
+    data: ExtractorData
+    held_out_rows: Ints
 
     @property
-    def held(self) -> Lesson:
-        """What they are asked about."""
-        return self.all.take(self.held_rows)
+    def train(self) -> ExtractorData:
+        """Graphs that networks are trained on."""
+        return self.data.take(np.setdiff1d(np.arange(len(self.data)), self.held_out_rows))
 
-    def of_held(self, nodes: Array) -> Array:
-        """Return the values of nodes of held-out graphs, in their order."""
-        held = np.isin(np.arange(len(self.all)), self.held_rows)
-        return np.asarray(nodes[np.repeat(held, self.all.graphs.num_nodes)])
+    @property
+    def held_out(self) -> ExtractorData:
+        """Graphs that networks are evaluated on."""
+        return self.data.take(self.held_out_rows)
 
-
-def hold_out(lesson: Lesson, seed: int) -> Parts:
-    """Hold some graphs of a lesson out, at least one and never all."""
-    order = rng(seed, "extract", "held-out").permutation(len(lesson))
-    count = min(max(round(HELD_OUT * len(lesson)), 1), len(lesson) - 1)
-    return Parts(lesson, np.sort(order[:count]))
+    def held_out_nodes(self, values: Array) -> Array:
+        """Return the entries of node values ``[N]`` that belong to held-out graphs, in order."""
+        is_held_out = np.isin(np.arange(len(self.data)), self.held_out_rows)
+        return np.asarray(values[np.repeat(is_held_out, self.data.graphs.num_nodes)])
 
 
-def units_of(graphs: GraphTable) -> Ints | None:
-    """Return the unit of every node, numbered from 0 in each graph; None: every node is its own."""
+def split_held_out(data: ExtractorData, seed: int) -> HeldOutSplit:
+    """Hold out a random fraction of the graphs: at least one, never all."""
+    order = rng(seed, "extract", "held-out").permutation(len(data))
+    count = min(max(round(HELD_OUT_SHARE * len(data)), 1), len(data) - 1)
+    return HeldOutSplit(data, np.sort(order[:count]))
+
+
+def node_units(graphs: GraphTable) -> Ints | None:
+    """Return the unit of every node, numbered from 0 in each graph; None without units."""
     return graphs.dense("node", "unit") if "unit" in graphs.node else None
 
 
-def weights_of(net: torch.nn.Module) -> dict[str, Array]:
-    """Return the weights of a network as arrays."""
-    return {name: value.cpu().numpy() for name, value in net.state_dict().items()}
+def state_arrays(network: torch.nn.Module) -> dict[str, Array]:
+    """Return the state dict of a network as NumPy arrays."""
+    return {name: value.cpu().numpy() for name, value in network.state_dict().items()}

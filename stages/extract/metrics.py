@@ -1,4 +1,4 @@
-"""How good pieces are: by held-out labels, and by the truth where it is known."""
+"""Quality of extracted subgraphs, from held-out labels and from ground truth."""
 
 from __future__ import annotations
 
@@ -7,97 +7,107 @@ from typing import Any
 
 import numpy as np
 
-from gsx.ragged import Array, rows_of
-from gsx.stages.extract.data import Lesson
+from gsx.ragged import Array, row_indices
+from gsx.stages.extract.data import ExtractorData
 from gsx.stages.graphs.roc_auc import roc_auc
 from gsx.stages.graphs.subgraphs import Bools, Floats
 
-TOLERATED = 0.01
-"""Share of what is told that a smaller piece may lose."""
+TOLERATED_LOSS_SHARE = 0.01
+"""Fraction of the best loss reduction that smaller subgraphs may lose."""
 
 
-def dearest(
+def largest_penalty_within_one_standard_error(
     name: str,
-    values: Sequence[float],
+    penalties: Sequence[float],
     losses: Sequence[Floats],
     sizes: Sequence[float],
     *,
-    blind: Floats,
-    share: Floats,
+    prior_loss: Floats,
+    weights: Floats,
 ) -> tuple[float, list[dict[str, float]]]:
-    """Choose the largest of ``values``, which make pieces smaller, that still does as well as any.
+    """Return the largest penalty that is as good as the best one, and the comparison of all.
 
-    Graph by graph the loss at each value is compared with the loss at the best one; the largest
-    value is taken that loses no more than one standard error, or one percent of what the best one
-    tells. ``losses`` are ``[V][G]``, ``blind`` ``[G]`` the loss without looking, ``sizes`` the mean
-    nodes of a piece, ``share`` ``[G]`` weighs graphs. Also returns what was compared.
+    A larger penalty makes subgraphs smaller. For each penalty, the losses ``losses[V][G]`` are
+    compared graph by graph with those of the best penalty. A penalty qualifies if its mean loss
+    exceeds the best by at most one standard error, or by at most one percent of the reduction that
+    the best penalty achieves over ``prior_loss`` ``[G]``, the loss of the label prior. ``sizes``
+    are mean subgraph sizes in nodes, ``weights`` ``[G]`` weight the graphs.
     """
-    best = losses[int(np.argmin([loss @ share for loss in losses]))]
-    tolerated = TOLERATED * float((blind - best) @ share)
+    best_losses = losses[int(np.argmin([loss @ weights for loss in losses]))]
+    tolerance = TOLERATED_LOSS_SHARE * float((prior_loss - best_losses) @ weights)
     trials = []
-    for value, loss, size in zip(values, losses, sizes, strict=True):
-        gap = loss - best
-        above = float(gap @ share)
-        error = float(np.sqrt((gap - above) ** 2 @ share**2))
+    for penalty, loss, size in zip(penalties, losses, sizes, strict=True):
+        difference = loss - best_losses
+        above_best = float(difference @ weights)
+        standard_error = float(np.sqrt((difference - above_best) ** 2 @ weights**2))
         trials.append(
             {
-                name: value,
-                "loss": round(float(loss @ share), 6),
-                "above_best": round(above, 6),
-                "standard_error": round(error, 6),
+                name: penalty,
+                "loss": round(float(loss @ weights), 6),
+                "above_best": round(above_best, 6),
+                "standard_error": round(standard_error, 6),
                 "nodes": round(size, 4),
             }
         )
-    good = [
-        trial for trial in trials if trial["above_best"] <= max(trial["standard_error"], tolerated)
+    qualified = [
+        trial for trial in trials if trial["above_best"] <= max(trial["standard_error"], tolerance)
     ]
-    return max(trial[name] for trial in good), trials
+    return max(trial[name] for trial in qualified), trials
 
 
-def how_told(logits: Array, y: Array, task: str) -> float | None:
-    """Return how well labels are told, over what is known; None for values.
+def score_predictions(logits: Array, y: Array, task: str) -> float | None:
+    """Return the score of label predictions over labelled entries; None for regression.
 
-    The share told right of classes; of yes-or-no tasks the mean ROC-AUC, because a task where
-    nearly all say no is told right by saying no.
+    The score is accuracy for classes. For binary tasks it is the mean ROC-AUC, because accuracy is
+    high for constant predictions of a rare task.
     """
     if task == "regression":
         return None
-    known = ~np.isnan(y)
+    labelled = ~np.isnan(y)
     if task == "classification":
-        right: Array = (logits.argmax(axis=1) == np.nan_to_num(y).argmax(axis=1))[known[:, 0]]
-        return round(float(right.mean()), 6)
+        correct: Array = (logits.argmax(axis=1) == np.nan_to_num(y).argmax(axis=1))[labelled[:, 0]]
+        return round(float(correct.mean()), 6)
     areas = [
-        roc_auc(logits[known[:, column], column], y[known[:, column], column] > 0.5)
+        roc_auc(logits[labelled[:, column], column], y[labelled[:, column], column] > 0.5)
         for column in range(y.shape[1])
     ]
-    found = [area for area in areas if area is not None]
-    return round(float(np.mean(found)), 6) if found else None
+    defined = [area for area in areas if area is not None]
+    return round(float(np.mean(defined)), 6) if defined else None
 
 
-def told_quality(held: Lesson, logits: Mapping[str, Array]) -> dict[str, Any]:
-    """Say how well held-out labels are told, in all and per environment."""
+def prediction_metrics(held_out: ExtractorData, logits: Mapping[str, Array]) -> dict[str, Any]:
+    """Return scores of label predictions on held-out graphs, overall and per environment."""
 
-    def of(graphs: Bools) -> dict[str, float | None]:
+    def scores(graphs: Bools) -> dict[str, float | None]:
         return {
-            name: how_told(told[graphs], held.y[graphs], held.task) for name, told in logits.items()
+            name: score_predictions(predicted[graphs], held_out.y[graphs], held_out.task)
+            for name, predicted in logits.items()
         }
 
-    per_env = [{"env_id": int(env), **of(held.env == env)} for env in np.unique(held.env)]
+    per_env = [
+        {"env_id": int(env), **scores(held_out.env == env)} for env in np.unique(held_out.env)
+    ]
     return {
-        "label_told_held_out": of(np.ones(len(held), dtype=bool)),
+        "label_told_held_out": scores(np.ones(len(held_out), dtype=bool)),
         "label_told_per_environment": per_env,
     }
 
 
-def truth_quality(lesson: Lesson, score: Floats, piece: Bools, truth: Bools) -> dict[str, Any]:
-    """Compare scores and pieces with the true nodes: in all, and per environment."""
-    owner = rows_of(lesson.graphs.node_ptr)
-    both = np.bincount(owner, piece & truth, minlength=len(lesson))
-    either = np.bincount(owner, piece | truth, minlength=len(lesson))
-    overlap = both / np.maximum(either, 1)
-    exact = both == either
+def ground_truth_metrics(
+    data: ExtractorData, score: Floats, subgraph: Bools, truth: Bools
+) -> dict[str, Any]:
+    """Compare node scores and subgraphs with the true nodes, overall and per environment.
 
-    def of(graphs: Bools) -> dict[str, float | None]:
+    ``node_auc`` is the ROC-AUC of scores, ``iou`` the mean intersection over union, ``exact`` the
+    fraction of graphs with the exact nodes.
+    """
+    owner = row_indices(data.graphs.node_ptr)
+    intersection = np.bincount(owner, subgraph & truth, minlength=len(data))
+    union = np.bincount(owner, subgraph | truth, minlength=len(data))
+    overlap = intersection / np.maximum(union, 1)
+    exact = intersection == union
+
+    def metrics(graphs: Bools) -> dict[str, float | None]:
         nodes = graphs[owner]
         return {
             "node_auc": roc_auc(score[nodes], truth[nodes]),
@@ -105,5 +115,5 @@ def truth_quality(lesson: Lesson, score: Floats, piece: Bools, truth: Bools) -> 
             "exact": round(float(exact[graphs].mean()), 6),
         }
 
-    per_env = [{"env_id": int(env), **of(lesson.env == env)} for env in np.unique(lesson.env)]
-    return {**of(np.ones(len(lesson), dtype=bool)), "per_environment": per_env}
+    per_env = [{"env_id": int(env), **metrics(data.env == env)} for env in np.unique(data.env)]
+    return {**metrics(np.ones(len(data), dtype=bool)), "per_environment": per_env}

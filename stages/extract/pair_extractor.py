@@ -1,13 +1,14 @@
-"""The pair extractor: the paper's label-environment-aware pair learning.
+"""Pair extractor: the paper's label-environment-aware pair learning.
 
-Nodes of two graphs are compared by weighted cosine, ``S_ij = w cos(z_i, z_j)``. What a graph shares
-with graphs of its label, but not with graphs of its environment, is causal; what it shares with
-graphs of its environment, but not with graphs of its label, is environmental. Each extractor is
-trained through the subgraph it samples, which must tell the label, or the environment, alone.
+Nodes of two graphs are compared by a weighted cosine, ``S_ij = w cos(z_i, z_j)``. Nodes that match
+graphs of the same label, but not graphs of the same environment, are causal. Nodes that match
+graphs of the same environment, but not graphs of the same label, are environmental. Each of the two
+extractors is trained through the subgraph that it samples, which must predict the label, or the
+environment, alone.
 
-The paper leaves open how pair scores become node probabilities; here a node's score is its best
-match in a partner that shares the target, less its best match in one that shares only the other
-variable, averaged with its neighbors.
+The paper does not specify how pair scores become node probabilities. Here, the score of a node is
+its best match in a partner that shares the target, minus its best match in a partner that shares
+only the other variable, averaged over the node and its neighbors.
 """
 
 from __future__ import annotations
@@ -19,24 +20,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gsx.ragged import Array, Ints, pointers, ranges, rows_of
+from gsx.ragged import Array, Ints, pointers, ranges, row_indices
 from gsx.seeds import rng
-from gsx.stages.extract.data import Extraction, Lesson, Pieces, Progress, hold_out, weights_of
-from gsx.stages.extract.metrics import how_told
-from gsx.stages.extract.pair_matching import PairNet, best_match, partners
-from gsx.stages.graphs.subgraphs import Bools, Floats, best_nodes, largest_component
-from gsx.stages.nn.gin import adjacency, initialize
-from gsx.stages.nn.input_encoding import parts_of, rows_for, with_structure
+from gsx.stages.extract.data import (
+    ExtractedSubgraphs,
+    Extraction,
+    ExtractorData,
+    Progress,
+    split_held_out,
+    state_arrays,
+)
+from gsx.stages.extract.metrics import score_predictions
+from gsx.stages.extract.pair_matching import PairNetwork, best_match, draw_partners
+from gsx.stages.graphs.subgraphs import Bools, Floats, largest_component, top_nodes
+from gsx.stages.nn.gin import adjacency_matrix, init_weights
+from gsx.stages.nn.input_encoding import add_numeric_inputs, iter_graph_batches, node_inputs
 from gsx.stages.nn.losses import row_loss
-from gsx.stages.nn.training_loop import Descent, History, descend, torch_stream
+from gsx.stages.nn.training_loop import History, TrainingOptions, torch_stream, train_network
 from gsx.table import GraphTable, concat
 
-DICE = 1 << 40
+RANDOM_BOUND = 1 << 40
+"""Exclusive upper bound of the random integers that choose partners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOptions:
-    """How the pair extractor learns."""
+    """Options of the pair extractor."""
 
     width: int = 64
     layers: int = 3
@@ -44,239 +53,285 @@ class PairOptions:
     batch_graphs: int = 256
     learning_rate: float = 3e-3
     size_penalty: float = 0.5
-    """What keeping a whole graph costs, in nats."""
+    """Penalty in nats for keeping a whole graph."""
     partners: int = 8
-    """Pairs of partners whose scores are averaged when pieces are cut."""
+    """Pairs of partners over which node scores are averaged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Goal:
-    """What one of the two extractors tells, and which graphs are its pairs."""
+class ExtractionTarget:
+    """Target of one of the two extractors, and the variables that define partners."""
 
     name: str
     task: str
     y: Array
-    """``[G, C]`` what kept nodes must tell."""
+    """``[G, C]`` target that kept nodes must predict."""
     same: Ints
-    """``[G]`` what a graph shares with its partner."""
+    """``[G]`` variable that a graph shares with its positive partner."""
     other: Ints
-    """``[G]`` what a graph shares with the partner it is contrasted with."""
+    """``[G]`` variable that a graph shares with its negative partner."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
-    """One trained extractor and the training graphs it finds partners in."""
+class PairExtractor:
+    """The network of one target, and the training graphs that partners are drawn from."""
 
-    net: PairNet
-    goal: Goal
+    network: PairNetwork
+    target: ExtractionTarget
     table: GraphTable
-    kinds: int
+    num_categories: int
     device: torch.device
 
-    def tell(self, table: GraphTable, keep: Bools | None = None) -> Array:
-        """Return logits ``[G, C]`` of what is told, from kept nodes alone."""
-        told = [np.zeros((0, self.goal.y.shape[1]), dtype=np.float32)]
+    def predict(self, table: GraphTable, keep: Bools | None = None) -> Array:
+        """Return target logits ``[G, C]``, from nodes in ``keep`` ``[N]`` alone."""
+        logits = [np.zeros((0, self.target.y.shape[1]), dtype=np.float32)]
         mask = np.ones(table.total_nodes, dtype=bool) if keep is None else keep
         with torch.no_grad():
-            for part in parts_of(table.with_columns(node={"keep": mask.astype(np.float32)})):
-                matrix = adjacency(part, self.device)
-                rows = rows_for(part, self.kinds, self.device)
-                kept = torch.from_numpy(part.dense("node", "keep")).to(self.device)
-                owner = torch.from_numpy(rows_of(part.node_ptr)).to(self.device)
-                told.append(self.net.read(matrix, rows, kept, owner, len(part)).cpu().numpy())
-        return np.concatenate(told)
+            for batch in iter_graph_batches(
+                table.with_columns(node={"keep": mask.astype(np.float32)})
+            ):
+                matrix = adjacency_matrix(batch, self.device)
+                rows = node_inputs(batch, self.num_categories, self.device)
+                kept = torch.from_numpy(batch.dense("node", "keep")).to(self.device)
+                owner = torch.from_numpy(row_indices(batch.node_ptr)).to(self.device)
+                logits.append(
+                    self.network.classify(matrix, rows, kept, owner, len(batch)).cpu().numpy()
+                )
+        return np.concatenate(logits)
 
     def embed(self, table: GraphTable) -> Tensor:
-        """Return embeddings of all nodes, ``[N, width]``."""
-        rows = [torch.zeros(0, self.net.project.out_features)]
+        """Return embeddings of all nodes, ``[N, MATCH_WIDTH]``."""
+        rows = [torch.zeros(0, self.network.project.out_features)]
         with torch.no_grad():
-            for part in parts_of(table):
-                inputs = rows_for(part, self.kinds, self.device)
-                rows.append(self.net.embed(adjacency(part, self.device), inputs).cpu())
+            for batch in iter_graph_batches(table):
+                inputs = node_inputs(batch, self.num_categories, self.device)
+                rows.append(self.network.embed(adjacency_matrix(batch, self.device), inputs).cpu())
         return torch.cat(rows)
 
-    def score(self, table: GraphTable, other: Ints, draws: int, seed: int) -> Floats:
-        """Return the keep-probability of every node, averaged over ``draws`` pairs of partners.
+    def keep_probabilities(
+        self, table: GraphTable, other: Ints, num_pairs: int, seed: int
+    ) -> Floats:
+        """Return the keep probability of every node, averaged over ``num_pairs`` partner pairs.
 
-        What a graph shares with its partner is what the network tells from the whole graph, so that
-        neither noise nor knowledge of a held-out label decides.
+        Positive partners share the target that the network predicts from the whole graph. So
+        neither label noise nor labels of held-out graphs have an influence.
         """
-        goal, stream = self.goal, rng(seed, "extract", "pair", self.goal.name, "score")
-        same = groups(self.tell(table), goal.task, logits=True)
+        target, stream = self.target, rng(seed, "extract", "pair", self.target.name, "score")
+        same = target_groups(self.predict(table), target.task, logits=True)
         rows, pool = self.embed(table), self.embed(self.table)
-        first = np.concatenate([part.node_ptr[-1:] for part in parts_of(table)])
+        batch_nodes = np.concatenate([batch.node_ptr[-1:] for batch in iter_graph_batches(table)])
         total = torch.zeros(len(rows))
-        for _ in range(draws):
-            dice = stream.integers(DICE, size=(2, len(table)))
-            friends = partners(same, other, goal.same, goal.other, dice[0])
-            strangers = partners(other, same, goal.other, goal.same, dice[1])
-            contrast = self._match(rows, table, pool, friends)
-            contrast -= self._match(rows, table, pool, strangers)
+        for _ in range(num_pairs):
+            random = stream.integers(RANDOM_BOUND, size=(2, len(table)))
+            positive = draw_partners(same, other, target.same, target.other, random[0])
+            negative = draw_partners(other, same, target.other, target.same, random[1])
+            contrast = self._match(rows, table, pool, positive)
+            contrast -= self._match(rows, table, pool, negative)
             start = 0
-            for part, nodes in zip(parts_of(table), first.tolist(), strict=True):
-                place = slice(start, start + nodes)
-                matrix = adjacency(part, self.device)
+            for batch, num_nodes in zip(
+                iter_graph_batches(table), batch_nodes.tolist(), strict=True
+            ):
+                nodes = slice(start, start + num_nodes)
+                matrix = adjacency_matrix(batch, self.device)
                 with torch.no_grad():
-                    chance = self.net.chance(matrix, contrast[place].to(self.device))
-                total[place] += chance.cpu() / draws
-                start += nodes
+                    probability = self.network.keep_probability(
+                        matrix, contrast[nodes].to(self.device)
+                    )
+                total[nodes] += probability.cpu() / num_pairs
+                start += num_nodes
         return total.numpy().astype(np.float64)
 
-    def _match(self, rows: Tensor, table: GraphTable, pool: Tensor, chosen: Ints) -> Tensor:
-        """Return the best match of every node in the training graph chosen for its graph."""
-        starts, counts = self.table.node_ptr[chosen], self.table.num_nodes[chosen]
-        best, start = [torch.zeros(0)], 0
-        for part in parts_of(table):
-            some = slice(start, start + len(part))
-            nodes = torch.from_numpy(ranges(starts[some], counts[some]))
+    def _match(self, rows: Tensor, table: GraphTable, pool: Tensor, partners: Ints) -> Tensor:
+        """Return the best match of every node in the training graph ``partners`` of its graph."""
+        starts, counts = self.table.node_ptr[partners], self.table.num_nodes[partners]
+        matches, start = [torch.zeros(0)], 0
+        for batch in iter_graph_batches(table):
+            graphs = slice(start, start + len(batch))
+            partner_nodes = torch.from_numpy(ranges(starts[graphs], counts[graphs]))
             first = int(table.node_ptr[start])
-            left = rows[first : first + part.total_nodes]
-            right_ptr = pointers(counts[some])
-            best.append(best_match(left, part.node_ptr, pool[nodes], right_ptr))
-            start += len(part)
-        return torch.cat(best)
+            left = rows[first : first + batch.total_nodes]
+            right_ptr = pointers(counts[graphs])
+            matches.append(best_match(left, batch.node_ptr, pool[partner_nodes], right_ptr))
+            start += len(batch)
+        return torch.cat(matches)
 
 
 def extract(
-    lesson: Lesson,
+    data: ExtractorData,
     options: PairOptions,
     *,
     seed: int,
     device: torch.device,
     progress: Progress,
 ) -> Extraction:
-    """Train both extractors on pairs of most graphs and cut all."""
-    parts = hold_out(lesson, seed)
-    taught, held = parts.taught, parts.held
-    envs = np.eye(int(lesson.env.max(initial=0)) + 1, dtype=np.float32)
-    label, others = groups(taught.y, taught.task), groups(lesson.y, lesson.task)
-    table, held_table = with_structure(lesson.graphs), with_structure(held.graphs)
+    """Train both extractors on most graphs and return the subgraphs of all graphs."""
+    split = split_held_out(data, seed)
+    train, held_out = split.train, split.held_out
+    envs = np.eye(int(data.env.max(initial=0)) + 1, dtype=np.float32)
+    train_labels = target_groups(train.y, train.task)
+    all_labels = target_groups(data.y, data.task)
+    table, held_out_table = add_numeric_inputs(data.graphs), add_numeric_inputs(held_out.graphs)
+    # For each target: its held-out labels, and the other variable of all graphs.
     plans = (
-        (Goal("causal", taught.task, taught.y, label, taught.env), held.y, lesson.env),
         (
-            Goal("environmental", "classification", envs[taught.env], taught.env, label),
-            envs[held.env],
-            others,
+            ExtractionTarget("causal", train.task, train.y, train_labels, train.env),
+            held_out.y,
+            data.env,
+        ),
+        (
+            ExtractionTarget(
+                "environmental", "classification", envs[train.env], train.env, train_labels
+            ),
+            envs[held_out.env],
+            all_labels,
         ),
     )
     history: History = []
-    scores, keeps, weights, quality = [], [], {}, {}
-    for number, (goal, held_y, other) in enumerate(plans):
+    scores, masks, weights, quality = [], [], {}, {}
+    for number, (target, held_out_y, other) in enumerate(plans):
         width, layers = options.width, options.layers
-        net = PairNet(lesson.width, goal.y.shape[1], width, layers, lesson.kinds)
-        initialize(net, torch_stream(seed, "extract", "pair", goal.name)).to(device)
-        side = Side(net, goal, with_structure(taught.graphs), lesson.kinds, device)
+        network = PairNetwork(
+            data.input_width, target.y.shape[1], width, layers, data.num_categories
+        )
+        init_weights(network, torch_stream(seed, "extract", "pair", target.name)).to(device)
+        extractor = PairExtractor(
+            network, target, add_numeric_inputs(train.graphs), data.num_categories, device
+        )
 
-        def seen(epoch: int, before: int = number * options.epochs) -> None:
+        def report_epoch(epoch: int, before: int = number * options.epochs) -> None:
             progress(before + epoch, 2 * options.epochs)
 
-        history += _fit(side, options, seed, seen)
-        scores.append(side.score(table, other, options.partners, seed))
-        threshold = parting(scores[-1])
-        piece, odd = connected(table, scores[-1], threshold)
-        keeps.append(piece)
-        keep = parts.of_held(piece)
-        weights[goal.name] = weights_of(net)
-        quality[goal.name] = {
+        history += _train(extractor, options, seed, report_epoch)
+        scores.append(extractor.keep_probabilities(table, other, options.partners, seed))
+        threshold = otsu_threshold(scores[-1])
+        subgraph, exceptions = connected_subgraphs(table, scores[-1], threshold)
+        masks.append(subgraph)
+        keep = split.held_out_nodes(subgraph)
+        weights[target.name] = state_arrays(network)
+        quality[target.name] = {
             "threshold": round(threshold, 6),
-            "graphs_kept_otherwise": odd,
+            "graphs_kept_otherwise": exceptions,
             "told_held_out": {
-                "piece": how_told(side.tell(held_table, keep), held_y, goal.task),
-                "rest": how_told(side.tell(held_table, ~keep), held_y, goal.task),
-                "whole": how_told(side.tell(held_table), held_y, goal.task),
+                "piece": score_predictions(
+                    extractor.predict(held_out_table, keep), held_out_y, target.task
+                ),
+                "rest": score_predictions(
+                    extractor.predict(held_out_table, ~keep), held_out_y, target.task
+                ),
+                "whole": score_predictions(
+                    extractor.predict(held_out_table), held_out_y, target.task
+                ),
             },
         }
-    causal = keeps[0]
-    rest = largest_component(lesson.graphs, ~causal)
-    apart = largest_component(lesson.graphs, keeps[1] & ~causal)
-    owner = rows_of(lesson.graphs.node_ptr)
-    has = np.bincount(owner, apart, minlength=len(lesson)) > 0
-    pieces = Pieces(scores[0], causal, np.where(has[owner], apart, rest), scores[1])
-    told = quality["causal"]["told_held_out"]
-    return Extraction(pieces, weights, history, {"label_told_held_out": told, "pair": quality})
+    causal = masks[0]
+    remainder = largest_component(data.graphs, ~causal)
+    environmental = largest_component(data.graphs, masks[1] & ~causal)
+    owner = row_indices(data.graphs.node_ptr)
+    has_environmental = np.bincount(owner, environmental, minlength=len(data)) > 0
+    subgraphs = ExtractedSubgraphs(
+        scores[0],
+        causal,
+        np.where(has_environmental[owner], environmental, remainder),
+        scores[1],
+    )
+    held_out_scores = quality["causal"]["told_held_out"]
+    return Extraction(
+        subgraphs, weights, history, {"label_told_held_out": held_out_scores, "pair": quality}
+    )
 
 
-def groups(y: Array, task: str, *, logits: bool = False) -> Ints:
-    """Return the class of every graph, or a number for its pattern of tasks, ``[G]``.
+def target_groups(y: Array, task: str, *, logits: bool = False) -> Ints:
+    """Return the class of every graph, or the bit pattern of its positive tasks, ``[G]``.
 
-    Values are taken as above or below their median; what is missing counts as no.
+    Real values are split at their median. Missing labels count as negative.
     """
     if task == "classification":
         return np.asarray(np.nan_to_num(y).argmax(axis=1))
-    middle = np.nanmedian(y, axis=0) if task == "regression" else 0 if logits else 0.5
-    yes = np.nan_to_num(y, nan=-np.inf) > middle
-    return np.asarray((yes << np.arange(y.shape[1]).clip(max=40)).sum(axis=1), dtype=np.int64)
+    threshold = np.nanmedian(y, axis=0) if task == "regression" else 0 if logits else 0.5
+    positive = np.nan_to_num(y, nan=-np.inf) > threshold
+    return np.asarray((positive << np.arange(y.shape[1]).clip(max=40)).sum(axis=1), dtype=np.int64)
 
 
-def connected(table: GraphTable, score: Floats, threshold: float) -> tuple[Bools, dict[str, int]]:
-    """Return the largest connected part of nodes above the threshold, and how many graphs differ.
+def connected_subgraphs(
+    table: GraphTable, score: Floats, threshold: float
+) -> tuple[Bools, dict[str, int]]:
+    """Return the largest connected component of nodes above the threshold, ``[N]``.
 
-    Where nothing is above it, the best node is kept; where everything is, what is above the graph's
-    mean. Both are counted.
+    If no node of a graph is above, its best node is kept. If all are above, nodes above the mean of
+    the graph are kept. The second result counts the graphs of both exceptions.
     """
-    owner, counts = rows_of(table.node_ptr), table.num_nodes
+    owner, counts = row_indices(table.node_ptr), table.num_nodes
     keep = score > threshold
-    kept = np.bincount(owner, keep, minlength=len(table))
+    num_kept = np.bincount(owner, keep, minlength=len(table))
     mean = np.bincount(owner, score, minlength=len(table)) / np.maximum(counts, 1)
-    all_ = (kept == counts) & (counts > 1)
-    keep = np.where(all_[owner], score > mean[owner], keep)
-    none = (np.bincount(owner, keep, minlength=len(table)) == 0) & (counts > 0)
-    keep[best_nodes(table, score, 1)[none, 0]] = True
-    odd = {"nothing": int(none.sum()), "everything": int(all_.sum())}
-    return largest_component(table, keep), odd
+    all_kept = (num_kept == counts) & (counts > 1)
+    keep = np.where(all_kept[owner], score > mean[owner], keep)
+    none_kept = (np.bincount(owner, keep, minlength=len(table)) == 0) & (counts > 0)
+    keep[top_nodes(table, score, 1)[none_kept, 0]] = True
+    exceptions = {"nothing": int(none_kept.sum()), "everything": int(all_kept.sum())}
+    return largest_component(table, keep), exceptions
 
 
-def _fit(side: Side, options: PairOptions, seed: int, progress: Callable[[int], None]) -> History:
-    """Train through sampled subgraphs, which must tell the target alone and be small."""
-    net, goal, table, device = side.net, side.goal, side.table, side.device
-    stream = rng(seed, "extract", "pair", goal.name, "partners")
-    sampler = torch_stream(seed, "extract", "pair", goal.name, "sample")
+def _train(
+    extractor: PairExtractor, options: PairOptions, seed: int, progress: Callable[[int], None]
+) -> History:
+    """Train through sampled subgraphs, which must predict the target alone and be small."""
+    network, target = extractor.network, extractor.target
+    table, device, num_categories = extractor.table, extractor.device, extractor.num_categories
+    stream = rng(seed, "extract", "pair", target.name, "partners")
+    sampler = torch_stream(seed, "extract", "pair", target.name, "sample")
 
     def loss(graphs: Ints) -> Tensor:
-        dice = stream.integers(DICE, size=(2, len(graphs)))
-        same, other = goal.same[graphs], goal.other[graphs]
-        friends = partners(same, other, goal.same, goal.other, dice[0])
-        strangers = partners(other, same, goal.other, goal.same, dice[1])
-        parts = [table.take(rows) for rows in (graphs, friends, strangers)]
-        three = concat(parts)
-        rows = net.embed(adjacency(three, device), rows_for(three, side.kinds, device))
-        mine, theirs, others = torch.split(rows, [part.total_nodes for part in parts])
-        batch = parts[0]
-        contrast = best_match(mine, batch.node_ptr, theirs, parts[1].node_ptr)
-        contrast = contrast - best_match(mine, batch.node_ptr, others, parts[2].node_ptr)
-        chance = net.chance(adjacency(batch, device), contrast)
-        sample = (torch.rand(len(chance), generator=sampler).to(device) < chance).float()
-        keep = sample + chance - chance.detach()
-        both = concat([batch, batch])
-        owner = torch.from_numpy(rows_of(both.node_ptr)).to(device)
-        logits = net.read(
-            adjacency(both, device),
-            rows_for(both, side.kinds, device),
+        random = stream.integers(RANDOM_BOUND, size=(2, len(graphs)))
+        same, other = target.same[graphs], target.other[graphs]
+        positive = draw_partners(same, other, target.same, target.other, random[0])
+        negative = draw_partners(other, same, target.other, target.same, random[1])
+        tables = [table.take(rows) for rows in (graphs, positive, negative)]
+        combined = concat(tables)
+        rows = network.embed(
+            adjacency_matrix(combined, device), node_inputs(combined, num_categories, device)
+        )
+        anchor_rows, positive_rows, negative_rows = torch.split(
+            rows, [part.total_nodes for part in tables]
+        )
+        batch = tables[0]
+        contrast = best_match(anchor_rows, batch.node_ptr, positive_rows, tables[1].node_ptr)
+        contrast = contrast - best_match(
+            anchor_rows, batch.node_ptr, negative_rows, tables[2].node_ptr
+        )
+        probability = network.keep_probability(adjacency_matrix(batch, device), contrast)
+        sample = (torch.rand(len(probability), generator=sampler).to(device) < probability).float()
+        keep = sample + probability - probability.detach()  # straight-through estimator
+        doubled = concat([batch, batch])
+        owner = torch.from_numpy(row_indices(doubled.node_ptr)).to(device)
+        logits = network.classify(
+            adjacency_matrix(doubled, device),
+            node_inputs(doubled, num_categories, device),
             torch.cat([keep, torch.ones_like(keep)]),
             owner,
-            len(both),
+            len(doubled),
         )
-        y = torch.from_numpy(goal.y[graphs]).to(device)
-        told = row_loss(logits, torch.cat([y, y]), goal.task).sum() / len(graphs)
-        share = torch.from_numpy(1 / np.maximum(batch.num_nodes, 1)).float().to(device)
-        size = (chance * share[owner[: len(chance)]]).sum() / len(graphs)
-        total: Tensor = told + options.size_penalty * size
+        y = torch.from_numpy(target.y[graphs]).to(device)
+        target_loss = row_loss(logits, torch.cat([y, y]), target.task).sum() / len(graphs)
+        node_share = torch.from_numpy(1 / np.maximum(batch.num_nodes, 1)).float().to(device)
+        kept_share = (probability * node_share[owner[: len(probability)]]).sum() / len(graphs)
+        total: Tensor = target_loss + options.size_penalty * kept_share
         return total
 
-    descent = Descent(
-        name=goal.name,
+    training = TrainingOptions(
+        name=target.name,
         epochs=options.epochs,
-        batch=options.batch_graphs,
+        batch_size=options.batch_graphs,
         learning_rate=options.learning_rate,
     )
-    return descend(net, loss, len(table), descent, seed=seed, progress=progress)
+    return train_network(network, loss, len(table), training, seed=seed, progress=progress)
 
 
-def parting(score: Floats) -> float:
-    """Return the value that parts scores in 0..1 into the two groups most unlike (Otsu's rule)."""
+def otsu_threshold(score: Floats) -> float:
+    """Return Otsu's threshold of scores in 0..1: it maximizes the variance between the classes."""
     count, edges = np.histogram(score, bins=256, range=(0, 1))
-    middle = (edges[:-1] + edges[1:]) / 2
+    centers = (edges[:-1] + edges[1:]) / 2
     below, above = np.cumsum(count)[:-1], np.cumsum(count[::-1])[::-1][1:]
-    low = np.cumsum(count * middle)[:-1] / np.maximum(below, 1)
-    high = np.cumsum((count * middle)[::-1])[::-1][1:] / np.maximum(above, 1)
+    low = np.cumsum(count * centers)[:-1] / np.maximum(below, 1)
+    high = np.cumsum((count * centers)[::-1])[::-1][1:] / np.maximum(above, 1)
     return float(edges[1:-1][(below * above * (high - low) ** 2).argmax()])

@@ -1,14 +1,12 @@
-"""Pretrain the extractor: which connected piece of every training graph carries its label.
+"""Pretrain the extractor, which finds the causal subgraph of every training graph.
 
-Writes the networks, the pieces of all training graphs, and how good they are. Truth about the
-pieces, where a corpus knows it, is used for the report alone; nothing is learned or chosen by it.
+Writes the networks, the causal and environmental subgraphs of all training graphs, and their
+quality. Ground truth, if the corpus has it, is used for reported metrics only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -19,7 +17,7 @@ from gsx.stages.chem.features import molecular
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 
@@ -28,42 +26,42 @@ if TYPE_CHECKING:
 
     from gsx.ragged import Array
     from gsx.schema import CorpusInfo
-    from gsx.stages.extract.data import Extraction, Lesson, Pieces
+    from gsx.stages.extract.data import ExtractedSubgraphs, Extraction, ExtractorData
     from gsx.table import GraphTable
 
-PIECES = "pieces.safetensors"
+SUBGRAPHS_FILE = "pieces.safetensors"
 
 
 class ExtractConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of ``[extract]``."""
 
     extractor: Literal["posterior", "pair"] = "posterior"
-    """How pieces are found: by what sets of nodes tell, or by the paper's pair learning."""
+    """Kind of extractor: label posteriors of node sets, or the paper's pair learning."""
     seed: int = 0
-    """Root of the random streams that initialize and shuffle."""
+    """Root seed of the random streams for initialization and sampling."""
     width: int = 64
-    """Units of every layer."""
+    """Hidden units per layer."""
     node_epochs: int = 8
-    """Passes over graphs, of every network that sees whole graphs."""
+    """Epochs of the networks that are trained on whole graphs."""
     set_epochs: int = 4
-    """Passes over sets of nodes; ``posterior`` alone."""
+    """Epochs of the network on node sets (``posterior``)."""
     largest_piece: int = 12
-    """Nodes at which a piece stops growing; ``posterior`` alone."""
+    """Maximum number of nodes of a causal subgraph (``posterior``)."""
     environment_weight: float = 0.5
-    """What a node's knowledge of the environment costs; ``posterior`` alone."""
+    """Penalty of a node's information about the environment, per nat (``posterior``)."""
     largest_weight: float = 50.0
-    """How much more often a graph may be drawn whose label surprises for its size and degrees;
-    1 draws all alike; ``posterior`` alone."""
+    """Maximum sampling weight of graphs whose label is rare for their size and degrees; 1 draws all
+    graphs equally often (``posterior``)."""
     size_penalty: float = 0.5
-    """What keeping a whole graph costs, in nats; ``pair`` alone."""
+    """Penalty in nats for keeping a whole graph (``pair``)."""
     partners: int = 8
-    """Pairs of partners whose scores are averaged; ``pair`` alone."""
+    """Pairs of partners over which node scores are averaged (``pair``)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; ``auto`` takes a GPU where there is one."""
+    """Device for training; ``auto`` is CUDA if available."""
 
 
 def resolve(config: ExtractConfig) -> ExtractConfig:
-    """Refuse numbers that cannot work."""
+    """Reject options that are out of range."""
     for name in ("width", "node_epochs", "set_epochs", "largest_weight", "partners"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
@@ -74,52 +72,45 @@ def resolve(config: ExtractConfig) -> ExtractConfig:
 
 def run(
     config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    """Learn from the training split alone, and cut every graph of it."""
-    from gsx.stages.nn.training_loop import one_thread
-
-    with one_thread():
-        return _run(config, inputs, draft, progress)
-
-
-def _run(
-    config: ExtractConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
-    from gsx.stages.extract.data import lesson_of
-    from gsx.stages.extract.metrics import truth_quality
-    from gsx.stages.nn.device import device_named
+) -> StageResult:
+    """Train on the training split and write the subgraphs of all its graphs."""
+    from gsx.stages.extract.data import build_extractor_data
+    from gsx.stages.extract.metrics import ground_truth_metrics
+    from gsx.stages.nn.device import resolve_device
 
     corpus = Corpus(inputs["corpus"])
-    train = _read(corpus)
-    lesson = lesson_of(train, corpus.info)
-    device = device_named(config.device)
+    train = read_training_graphs(corpus)
+    data = build_extractor_data(train, corpus.info)
+    device = resolve_device(config.device)
 
-    def seen(epochs: int, total: int) -> None:
-        progress(epochs * len(lesson), total * len(lesson))
+    def report_epochs(epochs: int, total: int) -> None:
+        progress(epochs * len(data), total * len(data))
 
-    extraction = _extract(config, lesson, device, seen)
-    pieces, quality = extraction.pieces, dict(extraction.quality)
+    extraction = _extract(config, data, device, report_epochs)
+    subgraphs, quality = extraction.subgraphs, dict(extraction.quality)
     arrays = {
         "graph_id": train.dense("graph", "graph_id"),
-        "node_ptr": lesson.graphs.node_ptr,
-        "score": pieces.score.astype(np.float32),
-        "causal": pieces.causal.astype(np.uint8),
-        "environmental": pieces.environmental.astype(np.uint8),
+        "node_ptr": data.graphs.node_ptr,
+        "score": subgraphs.score.astype(np.float32),
+        "causal": subgraphs.causal.astype(np.uint8),
+        "environmental": subgraphs.environmental.astype(np.uint8),
     }
-    draft.write(PIECES, partial(_save, arrays))
+    draft.write_arrays(SUBGRAPHS_FILE, arrays)
     for name, weights in extraction.weights.items():
-        draft.write(f"{name}.safetensors", partial(_save, weights))
+        draft.write_arrays(f"{name}.safetensors", weights)
     if "node_truth" in train.node:
         truth = train.dense("node", "node_truth") == 1
-        apart = pieces.environmental_score
-        apart = -pieces.score if apart is None else apart
-        quality["causal"] = truth_quality(lesson, pieces.score, pieces.causal, truth)
-        quality["environmental"] = truth_quality(lesson, apart, pieces.environmental, ~truth)
+        env_score = subgraphs.environmental_score
+        env_score = -subgraphs.score if env_score is None else env_score
+        quality["causal"] = ground_truth_metrics(data, subgraphs.score, subgraphs.causal, truth)
+        quality["environmental"] = ground_truth_metrics(
+            data, env_score, subgraphs.environmental, ~truth
+        )
     if molecular(corpus.info):
-        quality["scaffold"] = _scaffold_quality(train, pieces)
+        quality["scaffold"] = _scaffold_quality(train, subgraphs)
     draft.write_bytes("quality.json", readable_json(quality))
     draft.write_bytes("history.json", readable_json(extraction.history))
-    return Outcome(
+    return StageResult(
         counts={"graphs": len(train)},
         summary={"name": corpus.info.name, "quality": quality},
         device=device.type,
@@ -128,60 +119,63 @@ def _run(
 
 def _extract(
     config: ExtractConfig,
-    lesson: Lesson,
+    data: ExtractorData,
     device: torch.device,
-    seen: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
 ) -> Extraction:
-    """Run the extractor the config names."""
-    from gsx.stages.extract import pair_extractor as pair
-    from gsx.stages.extract import posterior_extractor as posterior
+    """Run the extractor of the config."""
+    from gsx.stages.extract import pair_extractor, posterior_extractor
     from gsx.stages.extract.posterior_training import PosteriorOptions
 
     if config.extractor == "pair":
-        pair_options = pair.PairOptions(
+        pair_options = pair_extractor.PairOptions(
             width=config.width,
             epochs=config.node_epochs,
             size_penalty=config.size_penalty,
             partners=config.partners,
         )
-        return pair.extract(lesson, pair_options, seed=config.seed, device=device, progress=seen)
+        return pair_extractor.extract(
+            data, pair_options, seed=config.seed, device=device, progress=progress
+        )
     options = PosteriorOptions(
         width=config.width,
         whole_epochs=config.node_epochs,
         node_epochs=config.node_epochs,
         set_epochs=config.set_epochs,
-        largest_piece=config.largest_piece,
+        max_subgraph_nodes=config.largest_piece,
         environment_weight=config.environment_weight,
-        largest_weight=config.largest_weight,
+        max_weight=config.largest_weight,
     )
-    return posterior.extract(lesson, options, seed=config.seed, device=device, progress=seen)
+    return posterior_extractor.extract(
+        data, options, seed=config.seed, device=device, progress=progress
+    )
 
 
-def _scaffold_quality(train: GraphTable, pieces: Pieces) -> dict[str, Any]:
-    """Return how much of the pieces of molecules is Murcko scaffold, and how much they hold."""
+def _scaffold_quality(train: GraphTable, subgraphs: ExtractedSubgraphs) -> dict[str, Any]:
+    """Return the overlap of subgraphs of molecules with Murcko scaffolds, per environment too."""
     from gsx.stages.chem.fragments import scaffold_atoms
 
     scaffold = scaffold_atoms(train)
     env = np.repeat(train.dense("graph", "env_id"), train.num_nodes)
 
-    def share(part: Array, whole: Array) -> float:
-        return round(float((part & whole).sum() / max(whole.sum(), 1)), 6)
+    def share(subset: Array, whole: Array) -> float:
+        return round(float((subset & whole).sum() / max(whole.sum(), 1)), 6)
 
-    def of(atoms: Array) -> dict[str, float]:
+    def shares(atoms: Array) -> dict[str, float]:
         return {
             "share_of_atoms": share(scaffold, atoms),
-            "share_of_causal": share(scaffold, pieces.causal & atoms),
-            "share_of_environmental": share(scaffold, pieces.environmental & atoms),
-            "held_by_environmental": share(pieces.environmental, scaffold & atoms),
-            "causal_share": share(pieces.causal, atoms),
+            "share_of_causal": share(scaffold, subgraphs.causal & atoms),
+            "share_of_environmental": share(scaffold, subgraphs.environmental & atoms),
+            "held_by_environmental": share(subgraphs.environmental, scaffold & atoms),
+            "causal_share": share(subgraphs.causal, atoms),
         }
 
-    per_env = [{"env_id": int(number), **of(env == number)} for number in np.unique(env)]
-    return {**of(np.ones(train.total_nodes, dtype=bool)), "per_environment": per_env}
+    per_env = [{"env_id": int(number), **shares(env == number)} for number in np.unique(env)]
+    return {**shares(np.ones(train.total_nodes, dtype=bool)), "per_environment": per_env}
 
 
 def _with_units(table: GraphTable, info: CorpusInfo) -> GraphTable:
-    """Say which atoms of molecules must stay together: rings and multiple bonds are not cut."""
+    """Add units to molecules: atoms of rings and multiple bonds, which no subgraph divides."""
     if not molecular(info) or "unit" in table.node:
         return table
     from gsx.stages.chem.fragments import local_units
@@ -189,39 +183,44 @@ def _with_units(table: GraphTable, info: CorpusInfo) -> GraphTable:
     return table.with_columns(node={"unit": local_units(table)})
 
 
-def _save(arrays: Mapping[str, Array], path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
-
-
-def _read(corpus: Corpus) -> GraphTable:
-    """Return the training graphs; refuse a corpus nothing can be learned from."""
+def read_training_graphs(corpus: Corpus) -> GraphTable:
+    """Return the training graphs; reject a corpus that no extractor can be trained on."""
     info: CorpusInfo = corpus.info
     if info.level != "graph":
         raise StageError(
-            f"{info.name} labels nodes; extractors work on labelled graphs. `gsx train` learns "
-            "from it as it is."
+            f"{info.name} has node labels, but extractors need graph labels. Use `gsx train` on "
+            "this corpus without an extractor."
         )
     if info.sparse:
-        raise StageError(f"{info.name} has sparse node features, which extractors do not read yet.")
+        raise StageError(
+            f"{info.name} has sparse node features, which extractors do not support. Prepare it "
+            "with dense features."
+        )
     if "train" not in corpus.splits:
-        raise StageError(f"{info.name} has no `train` graphs; prepare it with that split.")
-    known = {column.name for column in info.columns}
+        raise StageError(
+            f"{info.name} has no `train` graphs. Prepare the corpus with a `train` split."
+        )
+    available = {column.name for column in info.columns}
     names = ["graph_id", "y", "label", "env_id", "node_feat"]
-    names += sorted({"node_truth", "edge_attr", "unit"} & known)
+    names += sorted({"node_truth", "edge_attr", "unit"} & available)
     train = corpus.table(split="train", columns=names)
     env = train.dense("graph", "env_id")
     if (env < 0).any() or len(np.unique(env)) < 2:
         raise StageError(
             f"{info.name} has {len(np.unique(env[env >= 0]))} known environment(s) among its "
-            "training graphs; an extractor needs two or more to tell a cause from a surrounding. "
-            "Prepare the corpus with environments."
+            "training graphs, but an extractor needs at least two to separate causal from "
+            "environmental subgraphs. Prepare the corpus with environments."
         )
     if len(np.unique(train.dense("graph", "y"), axis=0)) < 2:
-        raise StageError(f"all training graphs of {info.name} have one label: nothing to extract.")
+        raise StageError(
+            f"all training graphs of {info.name} have the same label, so there is no causal "
+            "subgraph to extract. Prepare the corpus with at least two labels."
+        )
     if not train.total_edges:
-        raise StageError(f"no training graph of {info.name} has an edge; pieces cannot grow.")
+        raise StageError(
+            f"no training graph of {info.name} has an edge, so subgraphs cannot grow. Use another "
+            "corpus."
+        )
     return _with_units(train, info)
 
 
@@ -234,6 +233,7 @@ STAGE = Stage(
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,
+    one_thread=True,
     seeds=lambda config: {"extract": config.seed},
-    places=("device",),
+    local_options=("device",),
 )

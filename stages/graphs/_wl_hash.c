@@ -1,6 +1,6 @@
-/* Hashes after Weisfeiler and Lehman: the loops of wl.py. */
+/* Weisfeiler-Lehman hashes: the native loops of wl_hash.py. */
 
-#include "_loops.h"
+#include "_native.h"
 
 #define EDGE UINT64_C(0x9E3779B97F4A7C15)
 #define OWN UINT64_C(0xD6E8FEB86659FD93)
@@ -34,7 +34,7 @@ static PyObject *row_hashes(PyObject *self, PyObject *args)
     Py_buffer b[ALL];
     if (!PyArg_ParseTuple(args, "y*w*", b + VALUES, b + OUT)) return NULL;
     const Py_ssize_t rows = b[OUT].len / 8;
-    const int fits = hold(b, "88") &&
+    const int fits = item_sizes_match(b, "88") &&
                      (rows ? b[VALUES].len % b[OUT].len == 0 : b[VALUES].len == 0);
     if (fits && rows) {
         Py_BEGIN_ALLOW_THREADS
@@ -42,12 +42,12 @@ static PyObject *row_hashes(PyObject *self, PyObject *args)
         Py_END_ALLOW_THREADS
     }
     release(b, ALL);
-    if (!fits) return refused("there is not one hash for every row");
+    if (!fits) return value_error("the number of hashes differs from the number of rows");
     Py_RETURN_NONE;
 }
 
 struct graphs {
-    const uint64_t *color, *attr; /* attr is NULL where edges are all alike */
+    const uint64_t *color, *attr; /* attr is NULL without edge attributes */
     const int32_t *src, *dst;
     const int64_t *node_ptr, *edge_ptr;
     Py_ssize_t count;
@@ -64,7 +64,7 @@ static int64_t largest(const struct graphs *g)
     return found;
 }
 
-/* Say whether all edges of a graph join nodes it has; read without a sign, -1 is none. */
+/* Return whether all edges of a graph join existing nodes; as unsigned, -1 is out of range. */
 VARIANTS static int joined(const int32_t *src, const int32_t *dst, int64_t edges, int64_t nodes)
 {
     uint32_t last = 0;
@@ -111,12 +111,12 @@ static PyObject *graph_hashes(PyObject *self, PyObject *args)
     struct graphs g = {.color = b[COLOR].buf, .attr = b[ATTR].len ? b[ATTR].buf : NULL,
                        .src = b[SRC].buf, .dst = b[DST].buf, .node_ptr = b[NODE_PTR].buf,
                        .edge_ptr = b[EDGE_PTR].buf, .count = b[OUT].len / 8, .rounds = rounds};
-    if (hold(b, "8844888") && b[SRC].len == b[DST].len &&
+    if (item_sizes_match(b, "8844888") && b[SRC].len == b[DST].len &&
         (b[ATTR].len == 0 || b[ATTR].len == 2 * b[SRC].len) &&
         b[NODE_PTR].len == 8 * (g.count + 1) && b[EDGE_PTR].len == b[NODE_PTR].len) {
         Py_BEGIN_ALLOW_THREADS
-        fits = sound(g.node_ptr, g.count, b[COLOR].len / 8) &&
-               sound(g.edge_ptr, g.count, b[SRC].len / 4);
+        fits = pointers_valid(g.node_ptr, g.count, b[COLOR].len / 8) &&
+               pointers_valid(g.edge_ptr, g.count, b[SRC].len / 4);
         if (fits) {
             const int64_t most = largest(&g);
             uint64_t *room = malloc(((size_t)most * 3 + 1) * sizeof *room);
@@ -128,7 +128,7 @@ static PyObject *graph_hashes(PyObject *self, PyObject *args)
     }
     release(b, ALL);
     if (lost) return PyErr_NoMemory();
-    if (!fits) return refused("nodes, edges and pointers do not fit each other");
+    if (!fits) return value_error("nodes, edges and pointers are inconsistent");
     Py_RETURN_NONE;
 }
 

@@ -1,8 +1,8 @@
-"""Cut graphs in two connected sides, as the places where bridges were.
+"""Sparse cuts: split graphs into two connected sides to obtain training examples for bridges.
 
-Deleting one edge of a random spanning tree leaves two connected sides. The edges between them are
-the true bridges. Sparse cuts, with few edges for the nodes they set apart, look most like places
-where two things were joined.
+Deleting one edge of a random spanning tree leaves two connected sides. The edges between the sides
+are the bridges that a bridge model learns to predict. Sparse cuts, with few crossing edges per node
+of the smaller side, resemble joints between components most.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from gsx.ragged import Ints, pointers, ranges, rows_of
+from gsx.ragged import Ints, pointers, ranges, row_indices
 from gsx.stages.graphs.subgraphs import Bools, Floats, global_edges
 from gsx.table import GraphTable
 
-TRIES = 6
-"""Cuts drawn per graph; the sparsest is kept."""
+CUTS_PER_GRAPH = 6
+"""Random cuts per graph, of which the sparsest is kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """One cut of every graph that can be cut."""
+    """One cut per graph, where the graph can be cut."""
 
     side: npt.NDArray[np.int8]
-    """``[N]`` side of every node, 0 or 1; -1 for nodes of neither: other connected parts, and
-    graphs that were not cut."""
+    """``[N]`` side of every node, 0 or 1; -1 for nodes in other connected components and in graphs
+    without a cut."""
     cut: Bools
-    """``[G]`` whether the graph was cut."""
+    """``[G]`` whether the graph has a cut."""
 
 
 def sparse_cuts(
@@ -38,20 +38,21 @@ def sparse_cuts(
     stream: np.random.Generator,
     *,
     may_cut: Bools | None = None,
-    tries: int = TRIES,
+    tries: int = CUTS_PER_GRAPH,
 ) -> Cuts:
-    """Draw ``tries`` cuts of every graph and keep the one with the fewest edges per node set apart.
+    """Draw ``tries`` random cuts per graph and keep the one with the lowest cost.
 
-    ``may_cut`` ``[E]`` says which edges of a tree may be deleted; all may without it.
+    The cost is the number of crossing edges per node of the smaller side. ``may_cut`` ``[E]`` marks
+    the tree edges that may be deleted; without it, all may.
     """
     src, dst = global_edges(table)
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     up = src < dst
     allowed = up if may_cut is None else up & may_cut
     best = np.full(len(table), np.inf)
     side = np.full(table.total_nodes, -1, dtype=np.int8)
     for _ in range(tries):
-        drawn = _one_cut(src[up], dst[up], allowed[up], owner, len(table), stream)
+        drawn = _random_cut(src[up], dst[up], allowed[up], owner, len(table), stream)
         cost = _cost(drawn, src, dst, owner, len(table))
         better = cost < best
         best[better] = cost[better]
@@ -59,12 +60,12 @@ def sparse_cuts(
     return Cuts(side, np.isfinite(best))
 
 
-def _one_cut(
+def _random_cut(
     src: Ints, dst: Ints, allowed: Bools, owner: Ints, graphs: int, stream: np.random.Generator
 ) -> npt.NDArray[np.int8]:
     size = len(owner)
     weight = stream.random(len(src)) + 0.5
-    # Parallel edges would add up; the number of an edge is found again by its ends.
+    # Keep one of several parallel edges, since a sparse matrix would sum their weights.
     code = src * size + dst
     order = np.argsort(code, kind="stable")
     first = np.ones(len(order), dtype=bool)
@@ -79,14 +80,14 @@ def _one_cut(
     choice = np.flatnonzero(may)
     counts = np.bincount(owner[left[choice]], minlength=graphs)
     picked = (stream.random(graphs) * counts).astype(np.int64) + pointers(counts)[:-1]
-    gone = choice[picked[counts > 0]]
+    deleted = choice[picked[counts > 0]]
     keep = np.ones(len(left), dtype=bool)
-    keep[gone] = False
+    keep[deleted] = False
     rest = csr_array((np.ones(keep.sum()), (left[keep], right[keep])), shape=(size, size))
     _, label = connected_components(rest, directed=False)
     ends = np.full((2, graphs), -1, dtype=np.int64)
-    ends[0, owner[left[gone]]] = label[left[gone]]
-    ends[1, owner[left[gone]]] = label[right[gone]]
+    ends[0, owner[left[deleted]]] = label[left[deleted]]
+    ends[1, owner[left[deleted]]] = label[right[deleted]]
     side = np.full(size, -1, dtype=np.int8)
     side[label == ends[0, owner]] = 0
     side[label == ends[1, owner]] = 1
@@ -94,7 +95,7 @@ def _one_cut(
 
 
 def _cost(side: npt.NDArray[np.int8], src: Ints, dst: Ints, owner: Ints, graphs: int) -> Floats:
-    """Return crossing edges per node of the smaller side, infinite where nothing was cut."""
+    """Return crossing edges per node of the smaller side; infinite without a cut."""
     crossing = (side[src] == 0) & (side[dst] == 1)
     edges = np.bincount(owner[src[crossing]], minlength=graphs)
     sizes = [np.bincount(owner[side == s], minlength=graphs) for s in (0, 1)]
@@ -104,10 +105,10 @@ def _cost(side: npt.NDArray[np.int8], src: Ints, dst: Ints, owner: Ints, graphs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Node pairs ``(left, right)`` of two components, group after group."""
+    """Node pairs ``(left, right)`` of two components, concatenated over groups."""
 
     ptr: Ints
-    """``[P + 1]`` pairs of each group."""
+    """``[P + 1]`` offsets of the groups."""
     left: Ints
     right: Ints
 

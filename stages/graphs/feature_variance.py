@@ -1,8 +1,8 @@
-"""Feature extrapolation: which features vary between environments, their domains, and partners.
+"""Variance of features within labels and environments, feature ranges, and partners for FeatX.
 
-A feature that varies inside a label and hardly inside an environment is not what makes the label.
-Such features of a sample are moved (``moving.py``) away from a partner of the same label and
-another environment. Features are dense rows or CSR; what is sparse stays sparse.
+A feature that varies within labels but hardly within environments depends on the environment and
+does not cause the label. FeatX moves such features away from a partner with the same label from
+another environment. Features are dense rows or CSR; sparse features stay sparse.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Count, mean and summed squares about it, per group ``g`` and feature."""
+    """Count, mean and sum of squared deviations, per group and feature."""
 
     count: Floats
     """``[G]``."""
@@ -33,31 +33,31 @@ class Moments:
     """``[G, F]``."""
 
     @classmethod
-    def none(cls, groups: int, width: int) -> Moments:
-        """Return the moments of no rows."""
+    def empty(cls, groups: int, width: int) -> Moments:
+        """Return the moments of zero rows."""
         return cls(np.zeros(groups), np.zeros((groups, width)), np.zeros((groups, width)))
 
     def within(self) -> Floats:
-        """Return the variance inside groups ``[F]``, the mean over all rows."""
+        """Return the within-group variance ``[F]``, averaged over all rows."""
         total = max(float(self.count.sum()), 1.0)
-        found: Floats = self.squares.sum(axis=0) / total
-        return found
+        variance: Floats = self.squares.sum(axis=0) / total
+        return variance
 
-    def plus(self, features: Features, group: Ints) -> Moments:
-        """Return the moments of these rows and further ones; negative groups are left out."""
-        known = group >= 0
-        return _merge(self, _moments(features[known], group[known], len(self.count)))
+    def updated(self, features: Features, group: Ints) -> Moments:
+        """Return the moments after adding rows; rows of a negative group are skipped."""
+        grouped = group >= 0
+        return _merge(self, _moments(features[grouped], group[grouped], len(self.count)))
 
 
-def moments(parts: Iterable[tuple[Features, Ints]], groups: int, width: int) -> Moments:
-    """Return the moments of features ``[n, F]`` by group ``[n]``, in one pass over parts.
+def moments(blocks: Iterable[tuple[Features, Ints]], groups: int, width: int) -> Moments:
+    """Return the moments of features ``[n, F]`` by group ``[n]``, in one pass over blocks.
 
-    Rows of a negative group are left out. Squares are summed about the mean of each part, and parts
-    are merged as Chan et al. do: no difference of large sums is taken.
+    Rows of a negative group are skipped. Blocks are merged with the algorithm of Chan et al., which
+    is numerically stable: it never subtracts large sums.
     """
-    total = Moments.none(groups, width)
-    for features, group in parts:
-        total = total.plus(features, group)
+    total = Moments.empty(groups, width)
+    for features, group in blocks:
+        total = total.updated(features, group)
     return total
 
 
@@ -67,20 +67,20 @@ def _moments(features: Features, group: Ints, groups: int) -> Moments:
     member = csr_matrix(
         (np.ones(rows), group, np.arange(rows + 1)), shape=(rows, groups)
     ).T.tocsr()  # fmt: skip
-    each = np.maximum(count, 1)[:, None]
+    size = np.maximum(count, 1)[:, None]
     if not isinstance(features, csr_matrix):
         values = np.asarray(features, dtype=np.float64)
-        mean = member @ values / each
+        mean = member @ values / size
         return Moments(count, mean, member @ (values - mean[group]) ** 2)
     values = features.astype(np.float64)
-    mean = np.asarray((member @ values).todense()) / each
+    mean = np.asarray((member @ values).todense()) / size
     owner = np.repeat(group, np.diff(values.indptr))
-    apart = values.copy()
-    apart.data = (values.data - mean[owner, values.indices]) ** 2
-    there = values.copy()
-    there.data = np.ones(len(values.data))
-    zeros = count[:, None] - np.asarray((member @ there).todense())
-    return Moments(count, mean, np.asarray((member @ apart).todense()) + zeros * mean**2)
+    deviation = values.copy()
+    deviation.data = (values.data - mean[owner, values.indices]) ** 2
+    stored = values.copy()
+    stored.data = np.ones(len(values.data))
+    zeros = count[:, None] - np.asarray((member @ stored).todense())
+    return Moments(count, mean, np.asarray((member @ deviation).todense()) + zeros * mean**2)
 
 
 def _merge(left: Moments, right: Moments) -> Moments:
@@ -94,48 +94,48 @@ def _merge(left: Moments, right: Moments) -> Moments:
     )
 
 
-def shares_within(groups: Moments, whole: Moments) -> Floats:
-    """Return the variance inside groups over that of all rows ``[F]``; 1 where nothing varies.
+def within_group_variance_share(groups: Moments, whole: Moments) -> Floats:
+    """Return within-group variance over total variance ``[F]``; 1 for constant features.
 
-    Both are freed of bias: where groups mean nothing the share is 1 on average, however few rows
-    there are, so it may exceed 1. Shares of features in different units can be compared.
+    Both estimates are unbiased: for uninformative groups the expected share is 1 for any number of
+    rows, so a share may exceed 1. Shares are comparable between features of different units.
     """
     rows, used = float(whole.count.sum()), int((groups.count > 0).sum())
     inside = groups.squares.sum(axis=0) / max(rows - used, 1.0)
     total = whole.squares.sum(axis=0) / max(rows - 1, 1.0)
-    found: Floats = np.where(total > 0, inside / np.where(total > 0, total, 1.0), 1.0)
-    return found
+    share: Floats = np.where(total > 0, inside / np.where(total > 0, total, 1.0), 1.0)
+    return share
 
 
 def variance_scores(in_labels: Floats, in_envs: Floats, k1: float, k2: float) -> Floats:
-    """Return how much each feature varies inside labels beyond what it does inside environments."""
+    """Return the score ``k1 · variance in labels - k2 · variance in environments`` per feature."""
     return k1 * in_labels - k2 * in_envs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Domains:
-    """What values each feature may have."""
+class FeatureRanges:
+    """Range of each feature, and the spacing of its values."""
 
     low: Floats
     high: Floats
     step: Floats
-    """``[F]`` distance of neighboring values; 0 where every number between low and high is one."""
+    """``[F]`` spacing of values; 0 for continuous features."""
 
-    def contain(self, values: Array) -> npt.NDArray[np.bool_]:
-        """Say of rows ``[n, F]`` which values are in their domains."""
+    def contains(self, values: Array) -> npt.NDArray[np.bool_]:
+        """Return which values of rows ``[n, F]`` are in range and on the grid."""
         inside = (values >= self.low) & (values <= self.high)
-        turns = (values - self.low) / np.where(self.step > 0, self.step, 1)
-        return np.asarray(inside & ((self.step == 0) | (turns == np.round(turns))))
+        steps = (values - self.low) / np.where(self.step > 0, self.step, 1)
+        return np.asarray(inside & ((self.step == 0) | (steps == np.round(steps))))
 
 
-def infer_domains(features: Features) -> Domains:
-    """Return the domains of training features ``[n, F]``: their range, and its grid.
+def infer_feature_ranges(features: Features) -> FeatureRanges:
+    """Return the ranges of training features ``[n, F]`` and their spacing.
 
-    Whole numbers stay whole numbers, and a feature of two values has these two. Zero is a value of
-    every feature that is stored sparse.
+    Integer features get spacing 1, and a feature with two values takes only these two. Sparse
+    features always include zero.
     """
     if not features.shape[0]:
-        raise StageError("no rows to take the domains of features from.")
+        raise StageError("no rows to infer feature ranges from.")
     if isinstance(features, csr_matrix):
         low, high = (
             np.asarray(ends.todense(), dtype=np.float64).ravel()
@@ -154,49 +154,49 @@ def infer_domains(features: Features) -> Domains:
     whole = np.bincount(column[values != np.round(values)], minlength=width) == 0
     two = (np.bincount(column[between], minlength=width) == 0) & ~zero_between
     step = np.where(two, high - low, np.where(whole, 1.0, 0.0))
-    return Domains(low, high, np.where(high > low, step, 0.0))
+    return FeatureRanges(low, high, np.where(high > low, step, 0.0))
 
 
-def merge_domains(left: Domains, right: Domains) -> Domains:
-    """Return the domains of the rows that two were inferred from."""
+def merge_feature_ranges(left: FeatureRanges, right: FeatureRanges) -> FeatureRanges:
+    """Return the ranges of the rows from which two ranges were inferred."""
     low, high = np.minimum(left.low, right.low), np.maximum(left.high, right.high)
     two, whole = np.ones(len(low), dtype=bool), np.ones(len(low), dtype=bool)
-    for part in (left, right):
-        constant = part.high == part.low
-        ends = [(end == low) | (end == high) for end in (part.low, part.high)]
-        two &= ends[0] & ends[1] & (constant | (part.step == part.high - part.low))
-        grid = constant | ((part.step > 0) & (part.step == np.round(part.step)))
-        whole &= grid & (part.low == np.round(part.low))
+    for side in (left, right):
+        constant = side.high == side.low
+        ends = [(end == low) | (end == high) for end in (side.low, side.high)]
+        two &= ends[0] & ends[1] & (constant | (side.step == side.high - side.low))
+        grid = constant | ((side.step > 0) & (side.step == np.round(side.step)))
+        whole &= grid & (side.low == np.round(side.low))
     step = np.where(two, high - low, np.where(whole, 1.0, 0.0))
-    return Domains(low, high, np.where(high > low, step, 0.0))
+    return FeatureRanges(low, high, np.where(high > low, step, 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partners:
     """Rows to draw partners from, ordered by label and environment.
 
-    What a sample may draw depends on its label and environment alone, and is told by tables of all
-    pairs of them: none, those of rows, and any other, ``[(L + 2) * (E + 2)]`` each.
+    The partners of a sample depend on its label and environment alone. Lookup tables over all pairs
+    hold them: missing, each known value, and any unknown value, ``[(L + 2) * (E + 2)]`` each.
     """
 
     rows: Ints
-    """``[R + 1]`` rows that have a label and an environment, and -1 for who has no partner."""
+    """``[R + 1]`` rows with a label and an environment, then -1 for samples without partner."""
     others: Ints
-    """How many partners there are."""
+    """Number of partners."""
     first: Ints
-    """Where the rows of the label start."""
+    """Offset of the first row with the label."""
     own: Ints
-    """Where those of its own environment start, which are left out; or where all rows end."""
+    """Offset of the skipped rows of the sample's own environment; past the end if none."""
     skipped: Ints
-    """How many are left out."""
+    """Number of skipped rows."""
     labels: int
     envs: int
 
     @classmethod
     def of(cls, label: Ints, env: Ints) -> Partners:
-        """Order rows; those of no label or no environment are nobody's partner."""
-        known = np.flatnonzero((label >= 0) & (env >= 0))
-        rows = known[np.lexsort((env[known], label[known]))]
+        """Index rows; a row without label or environment is never a partner."""
+        complete = np.flatnonzero((label >= 0) & (env >= 0))
+        rows = complete[np.lexsort((env[complete], label[complete]))]
         envs, labels = int(env.max(initial=-1)) + 1, int(label.max(initial=-1)) + 1
         shape = (labels + 2, envs + 2)
         pair = (label[rows] + 1) * shape[1] + env[rows] + 1
@@ -216,30 +216,30 @@ class Partners:
         )
 
     def count(self, label: Ints, env: Ints) -> Ints:
-        """Return how many partners are there for each of some samples."""
+        """Return the number of partners of each sample."""
         return self.others.take(self._pair(label, env))
 
     def draw(self, label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
-        """Return, per sample, a random row of its label and another environment; -1 without any."""
+        """Return a random row per sample with its label and another environment; -1 if none."""
         pair = self._pair(label, env)
-        turn = (stream.random(len(label)) * self.others.take(pair)).astype(np.int64)
-        turn += self.first.take(pair)
-        turn += self.skipped.take(pair) * (turn >= self.own.take(pair))
-        return self.rows.take(turn)
+        rank = (stream.random(len(label)) * self.others.take(pair)).astype(np.int64)
+        rank += self.first.take(pair)
+        rank += self.skipped.take(pair) * (rank >= self.own.take(pair))
+        return self.rows.take(rank)
 
     def _pair(self, label: Ints, env: Ints) -> Ints:
-        """Return the place of a label and an environment in the tables."""
-        place = np.minimum(np.maximum(label, -1), self.labels)
-        place += 1
-        place *= self.envs + 2
-        place += np.minimum(np.maximum(env, -1), self.envs)
-        place += 1
-        return place
+        """Return the table index of a label and an environment."""
+        index = np.minimum(np.maximum(label, -1), self.labels)
+        index += 1
+        index *= self.envs + 2
+        index += np.minimum(np.maximum(env, -1), self.envs)
+        index += 1
+        return index
 
 
-def partners(label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
-    """Return, per row, a random row of the same label and another environment; -1 without any.
+def draw_partners(label: Ints, env: Ints, stream: np.random.Generator) -> Ints:
+    """Return, per row, a random row with the same label from another environment; -1 if none.
 
-    Rows of no label or no environment have no partner and are none.
+    Rows without label or environment have no partner and are never a partner.
     """
     return Partners.of(label, env).draw(label, env, stream)

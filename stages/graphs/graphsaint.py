@@ -1,8 +1,8 @@
-"""Samples of one big graph by random walks, and what makes up for how often each part is drawn.
+"""GraphSAINT sampling of one large graph by random walks, with normalization.
 
-GraphSAINT (Zeng et al. 2020): a sample is the subgraph on all nodes that some random walks visit.
-Nodes and edges that many samples hold would count too much; how often each is held is measured on
-samples drawn beforehand. Links are CSR with sorted columns, every edge in both directions.
+GraphSAINT (Zeng et al. 2020): a sample is the subgraph induced by all nodes that random walks
+visit. Nodes and edges in many samples would be over-weighted, so their frequencies are estimated
+from samples drawn in advance. Adjacency is CSR with sorted columns and both directions of an edge.
 """
 
 from __future__ import annotations
@@ -13,110 +13,113 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from gsx.ragged import Array, Ints, pointers, ranges, rows_of
+from gsx.ragged import Array, Ints, pointers, ranges, row_indices
 
-UNSEEN = 0.1
-"""How often a node counts as held that no sample held."""
+NEVER_SAMPLED_COUNT = 0.1
+"""Count assigned to nodes that no sample holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Links:
-    """The neighbors of every node; row ``i`` is ``columns[ptr[i]:ptr[i + 1]]``."""
+class Adjacency:
+    """CSR adjacency: the neighbors of node ``i`` are ``columns[ptr[i]:ptr[i + 1]]``."""
 
     ptr: Ints
     columns: Ints
 
     @property
-    def nodes(self) -> int:
-        """Nodes of the graph."""
+    def num_nodes(self) -> int:
+        """Number of nodes of the graph."""
         return len(self.ptr) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Norms:
-    """What makes up for how often nodes and edges are drawn."""
+class SamplingNorms:
+    """Normalization weights that correct for sampling frequencies."""
 
     node: Array
-    """``[N]`` weight of the loss of a node: 1 over how many a full pass expects of it, over N."""
+    """``[N]`` loss weight of a node: 1 / (expected count per sample * N)."""
     edge: Array
-    """``[E]`` weight of a message: how often its target was held per time the edge was."""
+    """``[E]`` weight of a message: samples that hold its target per sample that holds the edge."""
 
 
-def links_of(src: Ints, dst: Ints, nodes: int) -> Links:
-    """Return the links of edges sorted by source and target."""
-    return Links(pointers(np.bincount(src, minlength=nodes)), dst.astype(np.int64))
+def adjacency_from_edges(src: Ints, dst: Ints, nodes: int) -> Adjacency:
+    """Return the adjacency of edges that are sorted by source and target."""
+    return Adjacency(pointers(np.bincount(src, minlength=nodes)), dst.astype(np.int64))
 
 
-def walk(links: Links, roots: Ints, length: int, stream: np.random.Generator) -> Ints:
-    """Return the nodes ``[R, length + 1]`` of walks; one without neighbors stays where it is."""
+def random_walks(
+    adjacency: Adjacency, roots: Ints, length: int, stream: np.random.Generator
+) -> Ints:
+    """Return the nodes ``[R, length + 1]`` of random walks; isolated nodes stay in place."""
     visited = np.empty((len(roots), length + 1), dtype=np.int64)
     visited[:, 0] = here = roots
     for step in range(length):
-        degree = links.ptr[here + 1] - links.ptr[here]
-        turn = (stream.random(len(here)) * degree).astype(np.int64)
+        degree = adjacency.ptr[here + 1] - adjacency.ptr[here]
+        neighbor = (stream.random(len(here)) * degree).astype(np.int64)
         stuck = degree == 0
-        place = np.where(stuck, 0, links.ptr[here] + turn)
-        here = np.where(stuck, here, links.columns[place] if len(links.columns) else here)
+        edge = np.where(stuck, 0, adjacency.ptr[here] + neighbor)
+        here = np.where(stuck, here, adjacency.columns[edge] if len(adjacency.columns) else here)
         visited[:, step + 1] = here
     return visited
 
 
-def sample(links: Links, roots: int, length: int, stream: np.random.Generator) -> Ints:
-    """Return the nodes of one sample in rising order; roots are drawn with replacement."""
-    starts = stream.integers(0, links.nodes, roots)
-    return np.unique(walk(links, starts, length, stream))
+def sample_nodes(
+    adjacency: Adjacency, roots: int, length: int, stream: np.random.Generator
+) -> Ints:
+    """Return the sorted nodes of one sample; roots are drawn with replacement."""
+    starts = stream.integers(0, adjacency.num_nodes, roots)
+    return np.unique(random_walks(adjacency, starts, length, stream))
 
 
-def subgraph(links: Links, nodes: Ints) -> tuple[Links, Ints]:
-    """Return the links among ``nodes``, numbered by place, and where each was before."""
-    number = np.full(links.nodes, -1, dtype=np.int64)
-    number[nodes] = np.arange(len(nodes))
-    degree = links.ptr[nodes + 1] - links.ptr[nodes]
-    edges = ranges(links.ptr[nodes], degree)
-    target = number[links.columns[edges]]
+def induced_adjacency(adjacency: Adjacency, nodes: Ints) -> tuple[Adjacency, Ints]:
+    """Return the adjacency among ``nodes``, renumbered by position, and the old edge indices."""
+    new_id = np.full(adjacency.num_nodes, -1, dtype=np.int64)
+    new_id[nodes] = np.arange(len(nodes))
+    degree = adjacency.ptr[nodes + 1] - adjacency.ptr[nodes]
+    edges = ranges(adjacency.ptr[nodes], degree)
+    target = new_id[adjacency.columns[edges]]
     kept = target >= 0
     counts = np.bincount(np.repeat(np.arange(len(nodes)), degree)[kept], minlength=len(nodes))
-    return Links(pointers(counts), target[kept]), edges[kept]
+    return Adjacency(pointers(counts), target[kept]), edges[kept]
 
 
-def measure(
-    links: Links,
+def estimate_norms(
+    adjacency: Adjacency,
     roots: int,
     length: int,
     coverage: float,
     stream: Callable[[int], np.random.Generator],
-) -> Norms:
-    """Draw samples until they hold ``coverage`` nodes per node of the graph, and count.
+) -> SamplingNorms:
+    """Estimate normalization from samples that hold each node ``coverage`` times on average.
 
-    ``stream`` gives the random numbers of a sample. An edge that no sample held counts as if one
-    had; where its target was never held either, its weight is 1.
+    ``stream`` returns the random stream of a sample. An edge in no sample counts as if it were in
+    one; its weight is 1 if no sample holds its target either.
     """
-    node, edge = np.zeros(links.nodes), np.zeros(len(links.columns))
+    node, edge = np.zeros(adjacency.num_nodes), np.zeros(len(adjacency.columns))
     drawn = held = 0
-    while held < coverage * links.nodes:
-        nodes = sample(links, roots, length, stream(drawn))
+    while held < coverage * adjacency.num_nodes:
+        nodes = sample_nodes(adjacency, roots, length, stream(drawn))
         node[nodes] += 1
-        edge[subgraph(links, nodes)[1]] += 1
+        edge[induced_adjacency(adjacency, nodes)[1]] += 1
         drawn, held = drawn + 1, held + len(nodes)
-    target = node[rows_of(links.ptr)]
-    return Norms(
-        node=drawn / np.where(node > 0, node, UNSEEN) / links.nodes,
+    target = node[row_indices(adjacency.ptr)]
+    return SamplingNorms(
+        node=drawn / np.where(node > 0, node, NEVER_SAMPLED_COUNT) / adjacency.num_nodes,
         edge=np.where(target > 0, target / np.maximum(edge, 1), 1.0),
     )
 
 
-def convolution(links: Links, weight: Array | None = None) -> csr_matrix:
-    """Return the matrix of a graph convolution: links and a loop of weight 1 per node, scaled.
+def gcn_matrix(adjacency: Adjacency, weight: Array | None = None) -> csr_matrix:
+    """Return the GCN propagation matrix D^-1/2 (A + I) D^-1/2; rows receive messages.
 
-    A row gathers what its node receives. Both ends are scaled by the root of the sum of the row;
-    a node with a loop of its own keeps it.
+    Nodes that already have a self-loop get no second one.
     """
-    nodes = links.nodes
-    row = rows_of(links.ptr)
+    nodes = adjacency.num_nodes
+    row = row_indices(adjacency.ptr)
     weight = np.ones(len(row)) if weight is None else weight
     own = np.ones(nodes, dtype=bool)
-    own[row[row == links.columns]] = False
-    plain = csr_matrix((weight, links.columns, links.ptr), shape=(nodes, nodes))
+    own[row[row == adjacency.columns]] = False
+    plain = csr_matrix((weight, adjacency.columns, adjacency.ptr), shape=(nodes, nodes))
     loops = csr_matrix(
         (own.astype(np.float64), np.arange(nodes), np.arange(nodes + 1)), shape=(nodes, nodes)
     )

@@ -1,9 +1,9 @@
-"""Whether the class numbers of held-out samples mean the classes that training numbers so.
+"""Label alignment: detect class ids that are permuted between training and held-out samples.
 
-Files that were numbered apart, one per university or year, may call one class by two numbers. A
-classifier that learns the classes then scores less than one that learns nothing. Samples are told
-by the nearest mean of a training class, by angle; if they are told far better once their classes
-are numbered otherwise, the numbers differ.
+Files that were labeled separately, one per university or year, may use different ids for one class.
+A classifier that learns the classes then scores below chance. A nearest-mean classifier (cosine
+similarity) predicts the class of held-out samples; if accuracy is far higher after a permutation of
+the ids, the ids are not aligned.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, Ints, row_indices
 from gsx.table import GraphTable
 
-TOLD = 0.5
-"""Share of samples that must be told by another numbering before it is believed."""
-FACTOR = 2.0
-"""How many times as many as by their own numbers."""
-BEYOND = 0.15
-"""How much more than their largest class."""
+MIN_MATCHED = 0.5
+"""Minimum accuracy under a permutation for the permutation to count."""
+MIN_RATIO = 2.0
+"""Minimum ratio to the accuracy without a permutation."""
+MIN_GAIN = 0.15
+"""Minimum gain over the share of the largest class."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entries:
-    """Features of samples that are not zero, ``[K]`` each; nothing sparse is made dense."""
+class SparseEntries:
+    """Non-zero features of samples as coordinates, ``[K]`` each."""
 
     row: Ints
     column: Ints
@@ -33,11 +33,11 @@ class Entries:
     """float64."""
 
     @classmethod
-    def of(cls, table: GraphTable) -> Entries:
-        """Return those of all nodes of a table, which stores them as rows or as lists."""
+    def of(cls, table: GraphTable) -> SparseEntries:
+        """Return the entries of all nodes of a table, with dense or sparse features."""
         if "node_feat_index" in table.node:
             index = table.lists("node", "node_feat_index")
-            row, column = rows_of(index.ptr), index.values
+            row, column = row_indices(index.ptr), index.values
             value = table.lists("node", "node_feat_value").values
         else:
             dense = table.dense("node", "node_feat")
@@ -48,81 +48,81 @@ class Entries:
 
     @property
     def width(self) -> int:
-        """Features there are, up to the last that any sample has."""
+        """Number of features, up to the last one that occurs."""
         return int(self.column.max(initial=0)) + 1
 
-    def among(self, rows: Array) -> Entries:
-        """Return those of some samples, given as a mask."""
+    def select(self, rows: Array) -> SparseEntries:
+        """Return the entries of the samples in a mask."""
         kept = rows[self.row]
-        return Entries(self.row[kept], self.column[kept], self.value[kept])
+        return SparseEntries(self.row[kept], self.column[kept], self.value[kept])
 
-    def of_unit_length(self, count: int) -> Entries:
-        """Return the same of samples that are all as long as 1, of ``count`` in all."""
+    def normalized(self, count: int) -> SparseEntries:
+        """Return the entries of ``count`` samples scaled to unit length."""
         length = np.sqrt(np.bincount(self.row, self.value**2, minlength=count))
-        return Entries(self.row, self.column, self.value / length[self.row])
+        return SparseEntries(self.row, self.column, self.value / length[self.row])
 
 
 @dataclass(frozen=True, slots=True)
-class Numbering:
-    """How classes of some samples are told by those of others."""
+class LabelAlignment:
+    """Agreement between class ids of held-out samples and classes of training samples."""
 
     agreement: float
-    """Share of samples that are told as their own class."""
+    """Accuracy of the nearest-mean classifier."""
     best: float
-    """The same, once classes are numbered as they are told best."""
-    meaning: tuple[int, ...]
-    """The class of training that each class is told as then."""
+    """Accuracy under the best permutation of class ids."""
+    matched_class: tuple[int, ...]
+    """Training class of each class under that permutation."""
     largest: float
     """Share of the largest class."""
 
     @property
     def differs(self) -> bool:
-        """Whether classes seem to be numbered otherwise."""
-        enough = max(TOLD, self.largest + BEYOND, FACTOR * self.agreement)
-        return self.best >= enough
+        """Whether class ids are probably permuted."""
+        threshold = max(MIN_MATCHED, self.largest + MIN_GAIN, MIN_RATIO * self.agreement)
+        return self.best >= threshold
 
 
-def numbering(
-    entries: Entries, label: Ints, train: Array, other: Array, classes: int
-) -> Numbering | None:
-    """Tell samples ``other`` by the means of classes of ``train``, both masks ``[n]``.
+def align_labels(
+    entries: SparseEntries, label: Ints, train: Array, other: Array, classes: int
+) -> LabelAlignment | None:
+    """Classify samples ``other`` by the nearest class mean of ``train``, both masks ``[n]``.
 
-    Samples of no class are left out; None where nothing is left to compare.
+    Samples without a class are skipped. Returns None without samples to compare.
     """
     train, other = train & (label >= 0), other & (label >= 0)
     if not train.any() or not other.any():
         return None
-    entries = entries.of_unit_length(len(label))
-    shown = entries.among(train)
-    place = label[shown.row] * entries.width + shown.column
+    entries = entries.normalized(len(label))
+    training = entries.select(train)
+    cell = label[training.row] * entries.width + training.column
     size = classes * entries.width
-    sums = np.bincount(place, shown.value, minlength=size).reshape(classes, entries.width)
+    sums = np.bincount(cell, training.value, minlength=size).reshape(classes, entries.width)
     length = np.sqrt((sums**2).sum(axis=1, keepdims=True))
     means = sums / np.where(length > 0, length, 1.0)
-    asked = entries.among(other)
-    near = [
-        np.bincount(asked.row, asked.value * mean[asked.column], minlength=len(label))[other]
+    queried = entries.select(other)
+    similarity = [
+        np.bincount(queried.row, queried.value * mean[queried.column], minlength=len(label))[other]
         for mean in means
     ]
     count = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(count, (label[other], np.argmax(near, axis=0)), 1)
-    meaning = _matched(count)
-    held = int(other.sum())
-    return Numbering(
-        agreement=round(float(np.trace(count)) / held, 6),
-        best=round(float(count[np.arange(classes), meaning].sum()) / held, 6),
-        meaning=tuple(meaning.tolist()),
-        largest=round(float(count.sum(axis=1).max()) / held, 6),
+    np.add.at(count, (label[other], np.argmax(similarity, axis=0)), 1)
+    matched_class = _greedy_matching(count)
+    total = int(other.sum())
+    return LabelAlignment(
+        agreement=round(float(np.trace(count)) / total, 6),
+        best=round(float(count[np.arange(classes), matched_class].sum()) / total, 6),
+        matched_class=tuple(matched_class.tolist()),
+        largest=round(float(count.sum(axis=1).max()) / total, 6),
     )
 
 
-def _matched(count: Ints) -> Ints:
-    """Return a class for every class, each once: those that meet most often first."""
-    found = np.full(len(count), -1, dtype=np.int64)
+def _greedy_matching(count: Ints) -> Ints:
+    """Return a one-to-one matching of classes, most frequent pairs first."""
+    match = np.full(len(count), -1, dtype=np.int64)
     taken = np.zeros(len(count), dtype=bool)
-    # Of pairs that meet equally often, a class with itself comes first.
+    # Among equally frequent pairs, a class matched with itself comes first.
     order = np.lexsort((-np.eye(len(count)).ravel(), -count.ravel()))
-    for own, told in zip(*np.divmod(order, len(count)), strict=True):
-        if found[own] < 0 and not taken[told]:
-            found[own], taken[told] = told, True
-    return found
+    for actual, predicted in zip(*np.divmod(order, len(count)), strict=True):
+        if match[actual] < 0 and not taken[predicted]:
+            match[actual], taken[predicted] = predicted, True
+    return match

@@ -1,4 +1,4 @@
-"""Features of nodes as rows: dense, or CSR where a corpus stores them sparse."""
+"""Node features of a table: dense, or CSR if the corpus stores them sparsely."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gsx.table import GraphTable, Values
 Features: TypeAlias = Array | csr_matrix
 
 COLUMNS = frozenset({"node_feat", "node_feat_index", "node_feat_value"})
-"""Columns that features may lie in."""
+"""Columns that hold node features."""
 
 
-def features_of(table: GraphTable, info: CorpusInfo) -> Features:
-    """Return the features ``[N, F]`` of all nodes; what is sparse stays sparse."""
+def node_features(table: GraphTable, info: CorpusInfo) -> Features:
+    """Return the features ``[N, F]`` of all nodes; sparse features stay sparse."""
     if not info.sparse:
         return table.dense("node", "node_feat")
     index, value = table.lists("node", "node_feat_index"), table.lists("node", "node_feat_value")
@@ -27,7 +27,7 @@ def features_of(table: GraphTable, info: CorpusInfo) -> Features:
 
 
 def feature_columns(features: Features) -> dict[str, Values]:
-    """Return the columns that hold features; indices of sparse rows must rise."""
+    """Return the table columns for features; indices of sparse rows must be increasing."""
     if not isinstance(features, csr_matrix):
         return {"node_feat": features}
     ptr = features.indptr.astype(np.int64)

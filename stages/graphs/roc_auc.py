@@ -8,7 +8,7 @@ from gsx.stages.graphs.subgraphs import Bools, Floats
 
 
 def roc_auc(score: Floats, truth: Bools) -> float | None:
-    """Return the area under the ROC curve of scores ``[N]`` for classes ``[N]``; None for one class.
+    """Return the area under the ROC curve of scores ``[N]``; None if all classes are equal.
 
     Ties count half.
     """

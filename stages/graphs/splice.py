@@ -1,31 +1,28 @@
-"""Structural linear extrapolation: adding graphs and pieces, and the labels that come out.
+"""Build spliced graphs: unions of components, and edges and nodes added to graphs.
 
-Symbols follow the paper's section on structural linear extrapolation: a spliced graph is the union
-of its components plus bridges; every whole graph and every causal piece votes with its label.
+A spliced graph is the union of its components plus bridges (structural linear extrapolation in the
+paper). ``gsx.stages.augmented.label_rules`` holds the labels of spliced graphs.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from gsx.ragged import Array, Ints, pointers, rows_of
+from gsx.ragged import Array, Ints, pointers, row_indices
 from gsx.table import GraphTable
-
-Floats = npt.NDArray[np.float64]
 
 
 def union(components: GraphTable, counts: Ints) -> tuple[GraphTable, Ints, Ints]:
     """Join runs of ``counts[g]`` consecutive components into one graph each, without bridges.
 
-    Returns the joined graphs without graph columns, the slot of every node, ``[N]``, and the number
-    every component's node 0 got in its new graph, ``[C]``.
+    Returns the joined graphs without graph columns, the slot of every node, ``[N]``, and the local
+    id of every component's node 0 in its new graph, ``[C]``.
     """
     owner = np.repeat(np.arange(len(counts)), counts)
     bounds = pointers(counts)
     node_ptr = components.node_ptr[bounds]
     first = components.node_ptr[:-1] - node_ptr[owner]
-    raised = np.repeat(first, components.num_edges).astype(np.int32)
+    offset = np.repeat(first, components.num_edges).astype(np.int32)
     slot = np.arange(len(components)) - bounds[owner]
     joined = GraphTable(
         node_ptr=node_ptr,
@@ -33,66 +30,11 @@ def union(components: GraphTable, counts: Ints) -> tuple[GraphTable, Ints, Ints]
         node=components.node,
         edge={
             **components.edge,
-            "edge_src": components.dense("edge", "edge_src") + raised,
-            "edge_dst": components.dense("edge", "edge_dst") + raised,
+            "edge_src": components.dense("edge", "edge_src") + offset,
+            "edge_dst": components.dense("edge", "edge_dst") + offset,
         },
     )
-    return joined, slot[rows_of(components.node_ptr)], first
-
-
-def spliced_labels(y: Array, votes: Floats, counts: Ints) -> Array:
-    """Return the label of every spliced graph, ``[G, C]``.
-
-    ``y`` ``[P, C]`` are the labels of the pieces, ``votes`` ``[P]`` their coefficients: 0 for
-    environmental pieces, the multiplicity for whole graphs and causal pieces. Missing values (NaN)
-    do not vote; a task without votes stays missing.
-    """
-    owner = np.repeat(np.arange(len(counts)), counts)
-    known = ~np.isnan(y)
-    weight = known * votes[:, None]
-    total = np.zeros((len(counts), y.shape[1]))
-    voted = np.zeros_like(total)
-    np.add.at(total, owner, np.where(known, y, 0) * weight)
-    np.add.at(voted, owner, weight)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(voted > 0, total / voted, np.nan).astype(np.float32)
-
-
-def labels_by(rule: str, y: Array, votes: Floats, counts: Ints) -> Array:
-    """Return the labels of spliced graphs: by ``average`` votes, or by what ``any`` or ``all`` say.
-
-    A single vote decides alike by every rule.
-    """
-    if rule == "average":
-        return spliced_labels(y, votes, counts)
-    return ruling_labels(y, votes, counts, 1.0 if rule == "any" else 0.0)
-
-
-def ruling_labels(y: Array, votes: Floats, counts: Ints, ruling: float) -> Array:
-    """Return the labels of spliced graphs where one answer rules, ``[G, C]``.
-
-    ``ruling`` is 1 where a graph says yes once any of its pieces does, 0 where it says no once any
-    does. What is missing (NaN) might have ruled: without an answer that rules the task is missing.
-    """
-    owner = np.repeat(np.arange(len(counts)), counts)
-    heard = votes > 0
-    answers = y if ruling else 1 - y
-    shape = (len(counts), y.shape[1])
-    most, unknown = np.full(shape, -np.inf), np.zeros(shape, dtype=bool)
-    np.maximum.at(most, owner[heard], np.nan_to_num(answers[heard], nan=-np.inf))
-    np.logical_or.at(unknown, owner[heard], np.isnan(answers[heard]))
-    most = np.where((unknown & (most < 1)) | np.isneginf(most), np.nan, most)
-    return np.asarray(most if ruling else 1 - most, dtype=np.float32)
-
-
-def hard_labels(y: Array, task: str) -> Array:
-    """Return the class where a label is hard, else -1, ``[G]``."""
-    if task == "classification":
-        best = y.argmax(axis=1)
-        return np.where(y.max(axis=1) == 1, best, -1).astype(np.int32)
-    if task == "binary" and y.shape[1] == 1:
-        return np.where((y[:, 0] == 0) | (y[:, 0] == 1), y[:, 0], -1).astype(np.int32)
-    return np.full(len(y), -1, dtype=np.int32)
+    return joined, slot[row_indices(components.node_ptr)], first
 
 
 def add_edges(
@@ -100,9 +42,9 @@ def add_edges(
 ) -> tuple[GraphTable, Ints, Ints]:
     """Return the graphs with undirected edges added, all edges sorted by source and target.
 
-    ``graph``, ``u``, ``v`` ``[B]`` name a graph and two local nodes; ``edge`` holds the other edge
-    columns of the new edges, ``[B, …]``. Also returns, per graph, pointers into the positions of
-    the new edges inside their graphs, and those positions.
+    ``graph``, ``u``, ``v`` ``[B]`` hold a graph and two local node ids; ``edge`` holds the other
+    edge columns of the new edges, ``[B, …]``. Also returns, per graph, pointers into the positions
+    of the new edges inside their graphs, and those positions.
     """
     twice = np.concatenate([graph, graph])
     owner = np.concatenate([table.edge_graph(), twice])
@@ -132,20 +74,19 @@ def add_edges(
 def add_nodes(
     table: GraphTable, graph: Ints, node: dict[str, Array]
 ) -> tuple[GraphTable, Ints, Ints]:
-    """Return the graphs with nodes added, each graph's after the nodes it has.
+    """Return the graphs with nodes appended to each graph's nodes.
 
-    ``graph`` ``[B]`` names the graph of every new node, ``node`` holds all node columns of the new
-    ones. Also returns the local numbers of the new nodes, ``[B]``, and where the old nodes are now,
-    over the whole table.
+    ``graph`` ``[B]`` holds the graph of every new node, ``node`` all node columns of the new nodes.
+    Also returns the local ids of the new nodes, ``[B]``, and the new global ids of the old nodes.
     """
-    owner = np.concatenate([rows_of(table.node_ptr), graph])
+    owner = np.concatenate([row_indices(table.node_ptr), graph])
     order = np.argsort(owner, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
     node_ptr = pointers(np.bincount(owner, minlength=len(table)))
     columns = {
         name: np.concatenate([table.dense("node", name), node[name]])[order] for name in table.node
     }
-    grown = GraphTable(node_ptr, table.edge_ptr, table.graph, columns, table.edge)
-    old, new = place[: table.total_nodes], place[table.total_nodes :]
-    return grown, new - node_ptr[graph], old
+    extended = GraphTable(node_ptr, table.edge_ptr, table.graph, columns, table.edge)
+    old, new = position[: table.total_nodes], position[table.total_nodes :]
+    return extended, new - node_ptr[graph], old

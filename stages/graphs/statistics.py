@@ -1,4 +1,4 @@
-"""Numbers that describe how graphs of one group differ from those of another."""
+"""Summary statistics of groups of graphs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gsx.table import GraphTable
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
-def spread(values: Array) -> dict[str, Any]:
-    """Return mean, standard deviation and quantiles of ``values``; empty when there are none."""
+def summary_statistics(values: Array) -> dict[str, Any]:
+    """Return mean, standard deviation and quantiles of ``values``; an empty dict without values."""
     if not len(values):
         return {}
     numbers = np.asarray(values, dtype=np.float64)
@@ -25,7 +25,7 @@ def spread(values: Array) -> dict[str, Any]:
 
 
 def degrees(table: GraphTable) -> Ints:
-    """Return the number of edges that leave each node, ``[N]``."""
+    """Return the out-degree of each node, ``[N]``."""
     source = table.dense("edge", "edge_src") + np.repeat(table.node_ptr[:-1], table.num_edges)
     return np.bincount(source, minlength=table.total_nodes)
 
@@ -35,7 +35,7 @@ def mean_degrees(table: GraphTable) -> Array:
     return np.asarray(table.num_edges / np.maximum(table.num_nodes, 1))
 
 
-def outside(values: Array, low: float, high: float) -> dict[str, float]:
+def share_outside(values: Array, low: float, high: float) -> dict[str, float]:
     """Return the share of ``values`` below and above a range."""
     if not len(values):
         return {"below": 0.0, "above": 0.0}

@@ -1,4 +1,4 @@
-"""Structural features of nodes: degree, and how often a random walk comes back."""
+"""Structural node features: degree and return probabilities of random walks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from scipy.sparse import csr_array
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
-STRUCTURE_FEATURES = ("log_degree", "return_2", "return_3", "return_4", "return_5", "return_6")
+STRUCTURAL_FEATURES = ("log_degree", "return_2", "return_3", "return_4", "return_5", "return_6")
 
 
-def structure_features(table: GraphTable) -> npt.NDArray[np.float32]:
+def structural_features(table: GraphTable) -> npt.NDArray[np.float32]:
     """Return ``[N, 6]``: log(1 + degree) and the probability that a walk returns after k = 2..6.
 
-    Only walks of two and three steps are multiplied out: a return after a + b steps is a walk of a
-    steps met by a walk of b steps back.
+    Only the two- and three-step transition matrices are computed. The return probability after
+    a + b steps combines a walk of a steps with a walk of b steps back.
     """
     src, dst = global_edges(table)
     size = table.total_nodes

@@ -1,4 +1,4 @@
-"""Draw without replacement, in proportion to odds, in many groups at once."""
+"""Weighted sampling without replacement in many groups at once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import numpy as np
 from gsx.ragged import Array, Ints, pointers
 
 ROUNDS = 32
-"""Rounds of redrawing what was drawn twice, before the likeliest of the rest are taken."""
+"""Rounds of redrawing duplicates before the most likely remaining items are taken."""
 
 
-def draw_from_odds(
+def sample_without_replacement(
     odds: Array, ptr: Ints, wanted: Ints, stream: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Draw ``wanted[g]`` different items of every group ``odds[ptr[g]:ptr[g + 1]]``.
+    """Draw ``wanted[g]`` distinct items of every group, with weights ``odds[ptr[g]:ptr[g + 1]]``.
 
-    Drawing one after another and leaving out what came before is the same as drawing with
-    replacement and keeping first appearances. A group with fewer possible items gives them all.
-    Returns the group and the item of every draw, sorted by both.
+    Sequential sampling without replacement equals sampling with replacement and keeping first
+    occurrences. A group with fewer items of positive weight returns all of them. Returns the group
+    and the item of every draw, sorted by both.
     """
     weight = np.concatenate([[0.0], np.cumsum(odds, dtype=np.float64)])
     low, high = weight[ptr[:-1]], weight[ptr[1:]]

@@ -1,7 +1,7 @@
-"""Nodes a message-passing network cannot tell apart, so that it need look at one of each only.
+"""Deduplication of WL-equivalent nodes in a batch, so that a network computes each state once.
 
-After ``k`` rounds a node's state depends on what is up to ``k`` steps away from it. Nodes that
-agree there have one color and one state, in whatever graphs they lie.
+After ``k`` rounds of message passing, the state of a node depends on its ``k``-hop neighborhood
+alone. Nodes with the same Weisfeiler-Lehman color have the same state, also in different graphs.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from gsx.ragged import Array, Ints, pointers, ranges
 from gsx.stages.graphs.wl_hash import node_colors
 from gsx.table import GraphTable
 
-WORTH = 0.75
-"""Share of nodes that must stay at most, for folding to pay."""
+MAX_KEPT_SHARE = 0.75
+"""Largest share of distinct nodes at which deduplication is faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fold:
-    """One round over a batch: which rows of the round before sum to each new row."""
+class DedupRound:
+    """One round of message passing over distinct rows: the previous rows that each new row sums."""
 
     ptr: Ints
     """``[R + 1]`` pointers into ``columns``."""
     columns: Ints
-    """Rows of the round before: the node's own and its neighbors'."""
+    """Rows of the previous round: the node itself and its neighbors."""
     count: Ints | None
-    """``[R]`` nodes each new row stands for; None where every node has its own."""
+    """``[R]`` number of nodes per new row; None if every node has its own row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Folds:
-    """All rounds over a batch, and the rows of its nodes before and after."""
+class DedupPlan:
+    """All rounds over a batch, and the mapping between nodes and rows."""
 
     first: Ints
-    """A node for every row before the first round."""
-    rounds: tuple[Fold, ...]
+    """One node for every row before the first round."""
+    rounds: tuple[DedupRound, ...]
     last: Ints
     """``[N]`` row of every node after the last round."""
 
 
-def with_colors(graphs: GraphTable, rounds: int) -> GraphTable:
-    """Add the column ``colors`` ``[N, rounds + 1]``: numbers, equal for equal surroundings."""
-    found = [np.unique(color, return_inverse=True)[1] for color in node_colors(graphs, rounds)]
-    return graphs.with_columns(node={"colors": np.column_stack(found)})
+def with_wl_colors(graphs: GraphTable, rounds: int) -> GraphTable:
+    """Add the column ``colors`` ``[N, rounds + 1]``: equal numbers for equal neighborhoods."""
+    columns = [np.unique(color, return_inverse=True)[1] for color in node_colors(graphs, rounds)]
+    return graphs.with_columns(node={"colors": np.column_stack(columns)})
 
 
-def folds(batch: GraphTable, rounds: int) -> Folds:
-    """Return how rows sum up in every round; without a column ``colors``, nodes stay apart.
+def dedup_plan(batch: GraphTable, rounds: int) -> DedupPlan:
+    """Return the rows and sums of every round; without a column ``colors``, one row per node.
 
     Edges must be sorted by source.
     """
@@ -70,13 +70,13 @@ def folds(batch: GraphTable, rounds: int) -> Folds:
         columns[ptr[:-1]] = row[chosen]
         columns[neighbors] = row[target[ranges(begin[chosen], own)]]
         count = None if len(chosen) == size else np.bincount(next_row, minlength=len(chosen))
-        steps.append(Fold(ptr, columns, count))
+        steps.append(DedupRound(ptr, columns, count))
         row = next_row
-    return Folds(first, tuple(steps), row)
+    return DedupPlan(first, tuple(steps), row)
 
 
 def _classes(colors: Array | None, number: int, size: int) -> tuple[Ints, Ints]:
-    """Return one node of every color, and the place of every node's color among them."""
+    """Return one node per color, and the index of every node's color among these nodes."""
     every = np.arange(size, dtype=np.int64)
     if colors is None or not size:
         return every, every
@@ -86,7 +86,7 @@ def _classes(colors: Array | None, number: int, size: int) -> tuple[Ints, Ints]:
     kept = keeper[color]
     stays = kept == every
     chosen = np.flatnonzero(stays)
-    if len(chosen) > WORTH * size:
+    if len(chosen) > MAX_KEPT_SHARE * size:
         return every, every
-    place = np.cumsum(stays) - 1
-    return chosen, place[kept]
+    index = np.cumsum(stays) - 1
+    return chosen, index[kept]

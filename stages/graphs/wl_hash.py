@@ -1,4 +1,4 @@
-"""Hashes after Weisfeiler and Lehman: graphs that are equal up to order have equal hashes."""
+"""Weisfeiler-Lehman hashes: isomorphic graphs have equal hashes."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from gsx._native import compiled
+from gsx._native import load_extension
 from gsx.ragged import Array, pointers
-from gsx.stages.graphs.edges import global_edges
+from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
-loops = compiled("gsx.stages.graphs._wl_hash")
+native = load_extension("gsx.stages.graphs._wl_hash")
 
 Hashes = npt.NDArray[np.uint64]
 
 ROUNDS = 4
 _EDGE = np.uint64(0x9E3779B97F4A7C15)
 _OWN = np.uint64(0xD6E8FEB86659FD93)
-_AT_ONCE = 1 << 17
-"""Nodes and edges in hand at once, few enough for the cache of a processor."""
+_RUN_SIZE = 1 << 17
+"""Nodes and edges per run, few enough for a processor's cache."""
 
 
 def wl_hashes(table: GraphTable, rounds: int = ROUNDS) -> Hashes:
     """Return a 64-bit hash of every graph: structure, node features and edge attributes.
 
-    The order of nodes and edges does not matter. Sums wrap around, so a running sum and its
-    differences give exact sums per node and per graph.
+    The order of nodes and edges does not matter. Unsigned sums wrap around, so differences of a
+    cumulative sum are exact sums per node and per graph.
     """
-    found = np.empty(len(table), dtype=np.uint64)
+    hashes = np.empty(len(table), dtype=np.uint64)
     plain = table.select(["node_feat", "edge_attr"])
-    for start, stop in _pieces(table):
-        part = plain.slice(start, stop)
-        found[start:stop] = _hashes(part, rounds)
-    return found
+    for start, stop in _cache_sized_runs(table):
+        hashes[start:stop] = _hashes(plain.slice(start, stop), rounds)
+    return hashes
 
 
 def _hashes(table: GraphTable, rounds: int) -> Hashes:
-    if loops is None:
+    if native is None:
         color = node_colors(table, rounds)[-1]
         sums = _sums(_mix(color), table.node_ptr)
         return _mix(sums + table.num_nodes.astype(np.uint64))
@@ -49,28 +48,28 @@ def _hashes(table: GraphTable, rounds: int) -> Hashes:
         for name in ("edge_src", "edge_dst")
     )
     attr = np.zeros(0, dtype=np.uint64) if attr is None else attr
-    found = np.empty(len(table), dtype=np.uint64)
-    loops.graph_hashes(color, attr, src, dst, table.node_ptr, table.edge_ptr, rounds, found)
-    return found
+    hashes = np.empty(len(table), dtype=np.uint64)
+    native.graph_hashes(color, attr, src, dst, table.node_ptr, table.edge_ptr, rounds, hashes)
+    return hashes
 
 
-def _pieces(table: GraphTable) -> Iterator[tuple[int, int]]:
-    """Cut graphs into runs of about so many nodes and edges as are in hand at once."""
+def _cache_sized_runs(table: GraphTable) -> Iterator[tuple[int, int]]:
+    """Return bounds of runs of graphs that fit into the cache, about ``_RUN_SIZE`` nodes and edges."""
     before = table.node_ptr + table.edge_ptr
-    starts = np.searchsorted(before, np.arange(_AT_ONCE, before[-1], _AT_ONCE))
+    starts = np.searchsorted(before, np.arange(_RUN_SIZE, before[-1], _RUN_SIZE))
     return pairwise([0, *np.unique(starts).tolist(), len(table)])
 
 
-def are_among(hashes: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
-    """Say of every hash whether it is among those ``known``, which are sorted."""
-    if not len(known):
+def contained_in(hashes: Hashes, sorted_hashes: Hashes) -> npt.NDArray[np.bool_]:
+    """Return whether each hash occurs in ``sorted_hashes``."""
+    if not len(sorted_hashes):
         return np.zeros(len(hashes), dtype=bool)
-    found = known.take(np.searchsorted(known, hashes), mode="clip")
-    return np.asarray(found == hashes)
+    nearest = sorted_hashes.take(np.searchsorted(sorted_hashes, hashes), mode="clip")
+    return np.asarray(nearest == hashes)
 
 
 def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
-    """Return a hash of every node's surroundings, before the first round and after each."""
+    """Return a hash of every node's neighborhood, before the first round and after each round."""
     color, attr = _first_colors(table)
     src, dst = global_edges(table)
     if len(src) and (src[1:] < src[:-1]).any():
@@ -79,7 +78,7 @@ def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
     ptr = pointers(np.bincount(src, minlength=table.total_nodes))
     colors = [color]
     for _ in range(rounds):
-        # Where edges are all alike, one hash per node does what one per edge would.
+        # Without edge attributes, one hash per node replaces one per edge.
         near = _mix(color ^ _EDGE).take(dst) if attr is None else _mix(color.take(dst) ^ attr)
         color = _mix(color * _OWN + _sums(near, ptr))
         colors.append(color)
@@ -87,7 +86,7 @@ def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
 
 
 def _first_colors(table: GraphTable) -> tuple[Hashes, Hashes | None]:
-    """Return a hash of every node's features and of every edge's, None where edges are alike."""
+    """Return hashes of node features and of edge attributes; None without edge attributes."""
     color = _row_hashes(table.node.get("node_feat"), table.total_nodes)
     attr = table.edge.get("edge_attr")
     if not isinstance(attr, np.ndarray):
@@ -97,19 +96,19 @@ def _first_colors(table: GraphTable) -> tuple[Hashes, Hashes | None]:
 
 def _row_hashes(values: object, rows: int) -> Hashes:
     """Return a hash of every row of numbers; equal rows have equal hashes."""
-    found = np.full(rows, 1, dtype=np.uint64)
+    hashes = np.full(rows, 1, dtype=np.uint64)
     if not isinstance(values, np.ndarray):
-        return found
-    if loops is not None:
-        loops.row_hashes(np.ascontiguousarray(values, dtype=np.float64), found)
-        return found
+        return hashes
+    if native is not None:
+        native.row_hashes(np.ascontiguousarray(values, dtype=np.float64), hashes)
+        return hashes
     for column in values.T:
-        # Adding zero makes -0.0 and 0.0 the same bits.
+        # Adding zero turns -0.0 into 0.0, so that both have the same bits.
         bits: Array = (column.astype(np.float64) + 0.0).view(np.uint64)
-        found *= _OWN
-        found += bits
-        found = _mix(found)
-    return found
+        hashes *= _OWN
+        hashes += bits
+        hashes = _mix(hashes)
+    return hashes
 
 
 def _sums(values: Hashes, ptr: npt.NDArray[np.int64]) -> Hashes:
@@ -120,11 +119,11 @@ def _sums(values: Hashes, ptr: npt.NDArray[np.int64]) -> Hashes:
 
 
 def _mix(values: Hashes) -> Hashes:
-    """Scatter every bit over the whole word (the finalizer of splitmix64)."""
-    found = values >> np.uint64(30)
-    found ^= values
-    found *= np.uint64(0xBF58476D1CE4E5B9)
-    found ^= found >> np.uint64(27)
-    found *= np.uint64(0x94D049BB133111EB)
-    found ^= found >> np.uint64(31)
-    return found
+    """Apply the finalizer of splitmix64, which diffuses every bit over the whole word."""
+    word = values >> np.uint64(30)
+    word ^= values
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word ^= word >> np.uint64(27)
+    word *= np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return word

@@ -10,22 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from gsx.errors import StageError, UsageError
-from gsx.stages.graphs.feature_variance import Domains
+from gsx.stages.graphs.feature_variance import FeatureRanges
 
-COLORED = ("cbas-color", "cmnist-color", "fsmotif-base-color", "fsmotif-size-color")
+COLOR_DATASETS = ("cbas-color", "cmnist-color", "fsmotif-base-color", "fsmotif-size-color")
 """Datasets whose features are colors."""
-KNOWN: Mapping[str, tuple[str, ...]] = dict.fromkeys(COLORED, ("0..1",))
+DATASET_RANGES: Mapping[str, tuple[str, ...]] = dict.fromkeys(COLOR_DATASETS, ("0..1",))
 """What is known of a dataset: its training shows some colors, which may take two values each."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_DOMAIN = re.compile(
+_RANGE = re.compile(
     rf"(?:(?P<first>\d+)(?:-(?P<last>\d+))?=)?(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})"
     rf"(?::(?P<step>{_NUMBER}))?"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class GivenDomain:
+class RangeSpec:
     """A domain, and the features it is for."""
 
     first: int
@@ -36,9 +36,9 @@ class GivenDomain:
     step: float
 
 
-def parse_domain(text: str) -> GivenDomain:
+def parse_feature_range(text: str) -> RangeSpec:
     """Read ``[FEATURE[-FEATURE]=]LOW..HIGH[:STEP]``; a step makes a grid, 1 of whole numbers."""
-    found = _DOMAIN.fullmatch(text.strip())
+    found = _RANGE.fullmatch(text.strip())
     if found is None:
         raise UsageError(
             f"a domain is LOW..HIGH, LOW..HIGH:STEP or FEATURE=LOW..HIGH, such as 0..1, 0..255:1 "
@@ -54,25 +54,25 @@ def parse_domain(text: str) -> GivenDomain:
     last = None if found["first"] is None else int(found["last"] or first)
     if last is not None and last < first:
         raise UsageError(f"the features of the domain `{text}` must count upwards")
-    return GivenDomain(first, last, low, high, step)
+    return RangeSpec(first, last, low, high, step)
 
 
-def known(inferred: Domains, name: str) -> tuple[str, ...]:
+def dataset_ranges(inferred: FeatureRanges, name: str) -> tuple[str, ...]:
     """Return the domains that a dataset of this name has, if its values lie in them."""
-    found = KNOWN.get(name, ())
-    every = (parse_domain(text) for text in found)
+    found = DATASET_RANGES.get(name, ())
+    every = (parse_feature_range(text) for text in found)
     inside = all(
         inferred.low.min() >= domain.low and inferred.high.max() <= domain.high for domain in every
     )
     return found if inside else ()
 
 
-def with_given(inferred: Domains, given: Sequence[str], name: str) -> Domains:
+def override_ranges(inferred: FeatureRanges, given: Sequence[str], name: str) -> FeatureRanges:
     """Replace inferred domains by those given; refuse one that excludes the data."""
     low, high, step = inferred.low.copy(), inferred.high.copy(), inferred.step.copy()
     width = len(low)
     for text in given:
-        domain = parse_domain(text)
+        domain = parse_feature_range(text)
         last = width - 1 if domain.last is None else domain.last
         if last >= width:
             raise UsageError(f"the domain `{text}` is for feature {last}; {name} has {width}")
@@ -94,11 +94,11 @@ def with_given(inferred: Domains, given: Sequence[str], name: str) -> Domains:
         low[chosen] = np.minimum(inferred.low[chosen], domain.low)
         high[chosen] = np.maximum(inferred.high[chosen], domain.high)
         step[chosen] = domain.step
-    return Domains(low, high, step)
+    return FeatureRanges(low, high, step)
 
 
 def _require_grid(
-    inferred: Domains, domain: GivenDomain, chosen: slice, text: str, name: str
+    inferred: FeatureRanges, domain: RangeSpec, chosen: slice, text: str, name: str
 ) -> None:
     """Refuse steps that training values do not lie on, as far as their own grid says."""
     if not domain.step:

@@ -13,18 +13,18 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from gsx.errors import StageError
-from gsx.ragged import Ints, rows_of
+from gsx.ragged import Ints, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.seeds import rng
 from gsx.stages.graphs.feature_variance import (
-    Domains,
+    FeatureRanges,
     Floats,
     Moments,
-    infer_domains,
-    merge_domains,
-    shares_within,
+    infer_feature_ranges,
+    merge_feature_ranges,
+    within_group_variance_share,
 )
-from gsx.stages.graphs.node_features import COLUMNS, Features, features_of
+from gsx.stages.graphs.node_features import COLUMNS, Features, node_features
 from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable
 
@@ -43,7 +43,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Evidence:
+class FeatureStatistics:
     """What features are like, over all training data."""
 
     in_labels: Floats
@@ -51,9 +51,9 @@ class Evidence:
     in_envs: Floats
     """``[F]`` the same inside environments."""
     mean: Floats
-    spread: Floats
+    std: Floats
     """``[F]`` standard deviation; 0 for a feature that never varies."""
-    domains: Domains
+    domains: FeatureRanges
     samples: Samples
     """Some samples, at random."""
     total: int
@@ -63,7 +63,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _TrainingRows:
     """Training rows of one part of a corpus."""
 
     features: Features
@@ -73,25 +73,25 @@ class _Part:
     """``[n]`` number of the sample every row belongs to, in the part."""
 
 
-def gather(corpus: Corpus, *, seed: int, most: int) -> Evidence:
+def compute_feature_statistics(corpus: Corpus, *, seed: int, most: int) -> FeatureStatistics:
     """Read the training data of a corpus once; ``most`` bounds the samples that are kept."""
     info = corpus.info
     _require_classes(info)
     width, classes = info.num_features, len(info.outputs) if info.task == "classification" else 2
-    by_label, whole = Moments.none(classes, width), Moments.none(1, width)
-    by_env = Moments.none(max(len(info.environments), 1), width)
-    domains: Domains | None = None
+    by_label, whole = Moments.empty(classes, width), Moments.empty(1, width)
+    by_env = Moments.empty(max(len(info.environments), 1), width)
+    domains: FeatureRanges | None = None
     kept: list[Samples] = []
-    share = min(1.0, most / max(_samples_of(corpus), 1))
+    share = min(1.0, most / max(_num_training_samples(corpus), 1))
     total = 0
-    for number, part in enumerate(_parts(corpus)):
+    for number, part in enumerate(_iter_training_rows(corpus)):
         require_finite(part.features, info.name)
-        by_label = by_label.plus(part.features, part.label)
-        by_env = by_env.plus(part.features, part.env)
-        whole = whole.plus(part.features, np.zeros(len(part.label), dtype=np.int64))
-        found = infer_domains(part.features)
-        domains = found if domains is None else merge_domains(domains, found)
-        samples = _samples(part)
+        by_label = by_label.updated(part.features, part.label)
+        by_env = by_env.updated(part.features, part.env)
+        whole = whole.updated(part.features, np.zeros(len(part.label), dtype=np.int64))
+        found = infer_feature_ranges(part.features)
+        domains = found if domains is None else merge_feature_ranges(domains, found)
+        samples = _samples_from_rows(part)
         total += len(samples)
         stream = rng(seed, "mask", "samples", number)
         kept.append(_take(samples, np.flatnonzero(stream.random(len(samples)) < share)))
@@ -103,20 +103,20 @@ def gather(corpus: Corpus, *, seed: int, most: int) -> Evidence:
             f"all {width} features of {info.name} are constant over its training data: nothing to "
             "extrapolate. Leave FeatX out."
         )
-    return Evidence(
-        in_labels=shares_within(by_label, whole),
-        in_envs=shares_within(by_env, whole),
+    return FeatureStatistics(
+        in_labels=within_group_variance_share(by_label, whole),
+        in_envs=within_group_variance_share(by_env, whole),
         mean=whole.mean[0],
-        spread=spread,
-        domains=_worded(domains, info),
-        samples=_joined(kept),
+        std=spread,
+        domains=_with_vocabulary_ranges(domains, info),
+        samples=_concat_samples(kept),
         total=total,
         classes=int((by_label.count > 0).sum()),
         envs=int((by_env.count > 0).sum()),
     )
 
 
-def _parts(corpus: Corpus) -> Iterator[_Part]:
+def _iter_training_rows(corpus: Corpus) -> Iterator[_TrainingRows]:
     """Yield the training rows of source graphs that have a label and an environment."""
     info, nodes = corpus.info, corpus.info.level == "node"
     prefix = "node_" if nodes else ""
@@ -126,13 +126,13 @@ def _parts(corpus: Corpus) -> Iterator[_Part]:
     if split is not None and split not in corpus.splits:
         raise StageError(f"{info.name} has no `train` graphs; prepare it with that split.")
     for table in corpus.iter_tables(split=split, columns=sorted(wanted & known)):
-        part = _part(table, info, prefix)
+        part = _training_rows(table, info, prefix)
         if len(part.label):
             yield part
 
 
-def _part(table: GraphTable, info: CorpusInfo, prefix: str) -> _Part:
-    graph = rows_of(table.node_ptr)
+def _training_rows(table: GraphTable, info: CorpusInfo, prefix: str) -> _TrainingRows:
+    graph = row_indices(table.node_ptr)
     source = (table.dense("graph", "origin") == ORIGINS.index("source"))[graph]
     if prefix:
         label, env = table.dense("node", "node_label"), table.dense("node", "node_env_id")
@@ -142,12 +142,12 @@ def _part(table: GraphTable, info: CorpusInfo, prefix: str) -> _Part:
         label, env = (table.dense("graph", name)[graph] for name in ("label", "env_id"))
         usable, sample = source, graph
     rows = np.flatnonzero(usable & (label >= 0) & (env >= 0))
-    features = features_of(table, info)[rows]
+    features = node_features(table, info)[rows]
     numbers = np.unique(sample[rows], return_inverse=True)[1]
-    return _Part(features, label[rows].astype(np.int64), env[rows].astype(np.int64), numbers)
+    return _TrainingRows(features, label[rows].astype(np.int64), env[rows].astype(np.int64), numbers)
 
 
-def _samples(part: _Part) -> Samples:
+def _samples_from_rows(part: _TrainingRows) -> Samples:
     """Return one row per sample: a node, or the mean over the nodes of a graph."""
     rows = len(part.sample)
     first = np.unique(part.sample, return_index=True)[1]
@@ -164,7 +164,7 @@ def _take(samples: Samples, rows: Ints) -> Samples:
     return Samples(samples.features[rows], samples.label[rows], samples.env[rows])
 
 
-def _joined(parts: list[Samples]) -> Samples:
+def _concat_samples(parts: list[Samples]) -> Samples:
     features = [part.features for part in parts]
     stacked: Features
     if isinstance(features[0], csr_matrix):
@@ -175,17 +175,17 @@ def _joined(parts: list[Samples]) -> Samples:
     return Samples(stacked, label, np.concatenate([part.env for part in parts]))
 
 
-def _samples_of(corpus: Corpus) -> int:
+def _num_training_samples(corpus: Corpus) -> int:
     return (corpus.nodes or corpus.splits).get("train", 0)
 
 
-def _worded(domains: Domains, info: CorpusInfo) -> Domains:
+def _with_vocabulary_ranges(domains: FeatureRanges, info: CorpusInfo) -> FeatureRanges:
     """Give features whose values are words all their words as domain."""
     words = None if info.sparse else info.column("node_feat").features
     if not words:
         return domains
     high = np.array([len(feature.words) - 1 for feature in words], dtype=np.float64)
-    return Domains(np.zeros(len(high)), high, np.where(high > 0, 1.0, 0.0))
+    return FeatureRanges(np.zeros(len(high)), high, np.where(high > 0, 1.0, 0.0))
 
 
 def require_finite(features: Features, where: str) -> None:

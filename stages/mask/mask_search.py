@@ -23,18 +23,18 @@ from torch.nn.functional import cross_entropy
 from gsx.ragged import Array, Ints
 from gsx.seeds import rng
 from gsx.stages.graphs.feature_variance import Floats, variance_scores
-from gsx.stages.mask.feature_statistics import Evidence
-from gsx.stages.nn.gin import initialize
+from gsx.stages.mask.feature_statistics import FeatureStatistics
+from gsx.stages.nn.gin import init_weights
 from gsx.stages.nn.training_loop import torch_stream
 
-RATIOS = (1.0, 2.0, 0.5)
+K1_VALUES = (1.0, 2.0, 0.5)
 """k1 over k2, what is plainest first: of masks that are equally good the first is taken."""
-CHANCE = 4.0
+MAX_THRESHOLD_STD = 4.0
 """How far from zero the threshold may lie, in standard deviations of a score by chance."""
-LEVELS = 17
-HELD_OUT = 3
+NUM_THRESHOLDS = 17
+HELD_OUT_FRACTION = 3
 """One of so many samples is held out."""
-JUDGED = 1024
+EVALUATED_SAMPLES = 1024
 """Held-out samples, about, a mask is judged on."""
 BATCH = 256
 SIZE_REWARD = 0.05
@@ -42,7 +42,7 @@ SIZE_REWARD = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Learned:
+class LearnedMask:
     """A mask and how it came."""
 
     k1: float
@@ -59,24 +59,24 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Trial:
+class _Candidate:
     k1: float
     threshold: float
     mask: Array
 
 
-def learn(
-    evidence: Evidence, *, steps: int, width: int, seed: int, progress: Callable[[int], None]
-) -> Learned:
+def search_mask(
+    evidence: FeatureStatistics, *, steps: int, width: int, seed: int, progress: Callable[[int], None]
+) -> LearnedMask:
     """Return the best mask; ``progress`` counts steps."""
     samples = evidence.samples
     order = rng(seed, "mask", "held-out").permutation(len(samples))
-    held = max(len(order) // HELD_OUT, 1)
-    judges = _Judges(evidence, width, seed)
+    held = max(len(order) // HELD_OUT_FRACTION, 1)
+    judges = _MaskEvaluator(evidence, width, seed)
     history = judges.fit(order[held:], steps, seed, progress)
-    trials = list(_trials(evidence))
+    trials = list(_candidates(evidence))
     told = judges.told(order[:held], [trial.mask for trial in trials], seed)
-    varying = max(int((evidence.spread > 0).sum()), 1)
+    varying = max(int((evidence.std > 0).sum()), 1)
     rows = [
         {
             "k1": trial.k1,
@@ -91,7 +91,7 @@ def learn(
     ]
     best = min(range(len(rows)), key=lambda number: rows[number]["cost"])
     chosen = trials[best]
-    return Learned(
+    return LearnedMask(
         k1=chosen.k1,
         k2=1.0,
         threshold=chosen.threshold,
@@ -102,36 +102,36 @@ def learn(
     )
 
 
-def _trials(evidence: Evidence) -> Iterator[_Trial]:
+def _candidates(evidence: FeatureStatistics) -> Iterator[_Candidate]:
     """Yield masks that differ, those of equal weights and a threshold near zero first."""
     seen = set()
-    levels = sorted(np.linspace(-CHANCE, CHANCE, LEVELS), key=lambda level: (abs(level), level))
-    for k1 in RATIOS:
+    levels = sorted(np.linspace(-MAX_THRESHOLD_STD, MAX_THRESHOLD_STD, NUM_THRESHOLDS), key=lambda level: (abs(level), level))
+    for k1 in K1_VALUES:
         score = variance_scores(evidence.in_labels, evidence.in_envs, k1, 1.0)
         for level in levels:
             # A feature that tells nothing of either has shares of 1 and the score k1 - k2.
-            threshold = k1 - 1.0 + float(level) * by_chance(evidence, k1)
-            mask = (score > threshold) & (evidence.spread > 0)
+            threshold = k1 - 1.0 + float(level) * chance_std(evidence, k1)
+            mask = (score > threshold) & (evidence.std > 0)
             if mask.tobytes() not in seen:
                 seen.add(mask.tobytes())
-                yield _Trial(k1, threshold, mask)
+                yield _Candidate(k1, threshold, mask)
 
 
-def by_chance(evidence: Evidence, k1: float) -> float:
+def chance_std(evidence: FeatureStatistics, k1: float) -> float:
     """Return the standard deviation of a score where labels and environments mean nothing."""
     labels, envs = evidence.classes - 1, evidence.envs - 1
     return float(np.sqrt(2 * (k1**2 * labels + envs)) / max(evidence.total, 1))
 
 
-class _Judges:
+class _MaskEvaluator:
     """Two networks on features alone: one tells labels, one environments."""
 
-    def __init__(self, evidence: Evidence, width: int, seed: int) -> None:
+    def __init__(self, evidence: FeatureStatistics, width: int, seed: int) -> None:
         samples = evidence.samples
         self.samples = samples
         self.center = evidence.mean
-        self.scale = np.where(evidence.spread > 0, evidence.spread, 1.0)
-        self.targets = [_numbered(samples.label), _numbered(samples.env)]
+        self.scale = np.where(evidence.std > 0, evidence.std, 1.0)
+        self.targets = [_class_indices(samples.label), _class_indices(samples.env)]
         features = len(evidence.mean)
         self.nets = nn.ModuleList(
             nn.Sequential(
@@ -139,7 +139,7 @@ class _Judges:
             )
             for target in self.targets
         )
-        initialize(self.nets, torch_stream(seed, "mask", "weights"))
+        init_weights(self.nets, torch_stream(seed, "mask", "weights"))
 
     def fit(
         self, rows: Ints, steps: int, seed: int, progress: Callable[[int], None]
@@ -167,7 +167,7 @@ class _Judges:
     def told(self, rows: Ints, masks: list[Array], seed: int) -> list[tuple[float, float]]:
         """Return, per mask, the shares of label and environment that stay unknown, at most 1."""
         stream = rng(seed, "mask", "judged")
-        judged = np.tile(rows, max(JUDGED // len(rows), 1))[:JUDGED]
+        judged = np.tile(rows, max(EVALUATED_SAMPLES // len(rows), 1))[:EVALUATED_SAMPLES]
         total = np.zeros((len(masks), 2))
         for start in range(0, len(judged), BATCH):
             batch = judged[start : start + BATCH]
@@ -199,7 +199,7 @@ class _Judges:
         return torch.from_numpy(((values - self.center) / self.scale).astype(np.float32))
 
 
-def _numbered(values: Ints) -> Tensor:
+def _class_indices(values: Ints) -> Tensor:
     return torch.from_numpy(np.unique(values, return_inverse=True)[1])
 
 

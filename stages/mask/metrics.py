@@ -8,11 +8,11 @@ import numpy as np
 
 from gsx.ragged import Array
 from gsx.schema import CorpusInfo
-from gsx.stages.mask.feature_ranges import COLORED
-from gsx.stages.mask.feature_statistics import Evidence
-from gsx.stages.mask.mask_search import Learned
+from gsx.stages.mask.feature_ranges import COLOR_DATASETS
+from gsx.stages.mask.feature_statistics import FeatureStatistics
+from gsx.stages.mask.mask_search import LearnedMask
 
-SHOWN = 12
+MAX_NAMES = 12
 """Features that are named in a sentence."""
 
 
@@ -24,10 +24,10 @@ def feature_names(info: CorpusInfo) -> list[str]:
     return [str(number) for number in range(info.num_features)]
 
 
-def called(evidence: Evidence, learned: Learned, names: list[str]) -> dict[str, list[str]]:
+def features_by_role(evidence: FeatureStatistics, learned: LearnedMask, names: list[str]) -> dict[str, list[str]]:
     """Return the names of features by what they are called, the surest first."""
     order = np.argsort(-learned.score, kind="stable")
-    constant = evidence.spread == 0
+    constant = evidence.std == 0
 
     def chosen(wanted: Array) -> list[str]:
         return [names[number] for number in order[wanted[order]]]
@@ -39,12 +39,12 @@ def called(evidence: Evidence, learned: Learned, names: list[str]) -> dict[str, 
     }
 
 
-def in_words(lists: dict[str, list[str]], name: str) -> str:
+def summary_sentence(lists: dict[str, list[str]], name: str) -> str:
     """Say which features are called non-causal."""
     found, total = lists["non_causal"], sum(map(len, lists.values()))
     if not found:
         return f"No feature of {name} is called non-causal: nothing to extrapolate."
-    some = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
+    some = ", ".join(found[:MAX_NAMES]) + (", …" if len(found) > MAX_NAMES else "")
     rest = f"{len(lists['kept'])} are kept as they are"
     if lists["constant"]:
         rest += f", {len(lists['constant'])} never vary"
@@ -57,7 +57,7 @@ def in_words(lists: dict[str, list[str]], name: str) -> str:
 def warnings(lists: dict[str, list[str]], name: str) -> tuple[str, ...]:
     """Return what a user should know of a mask that chooses everything or nothing."""
     if not lists["non_causal"]:
-        return (in_words(lists, name),)
+        return (summary_sentence(lists, name),)
     if not lists["kept"]:
         return (
             f"every feature of {name} that varies is called non-causal: labels must be told from "
@@ -66,18 +66,18 @@ def warnings(lists: dict[str, list[str]], name: str) -> tuple[str, ...]:
     return ()
 
 
-def quality(evidence: Evidence, learned: Learned, info: CorpusInfo) -> dict[str, Any]:
+def quality(evidence: FeatureStatistics, learned: LearnedMask, info: CorpusInfo) -> dict[str, Any]:
     """Return numbers about a mask; the truth, where a dataset has one, is used here alone."""
     found: dict[str, Any] = {
         "features": len(learned.mask),
         "non_causal": int(learned.mask.sum()),
-        "constant": int((evidence.spread == 0).sum()),
+        "constant": int((evidence.std == 0).sum()),
         "k1": learned.k1,
         "k2": learned.k2,
         "threshold": round(learned.threshold, 9),
         "samples": evidence.total,
     }
-    if info.name in COLORED:
+    if info.name in COLOR_DATASETS:
         found["truth"] = selection_scores(learned.mask, np.ones(len(learned.mask), dtype=bool))
     return found
 

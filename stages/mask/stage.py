@@ -16,11 +16,11 @@ from gsx.errors import UsageError
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 
-ARRAYS = "mask.safetensors"
+ARRAYS_FILE = "mask.safetensors"
 
 
 class MaskConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,39 +47,30 @@ def resolve(config: MaskConfig) -> MaskConfig:
     if config.samples < 10:
         raise UsageError(f"samples must be at least 10; got {config.samples}")
     if config.domains:
-        from gsx.stages.mask.feature_ranges import parse_domain
+        from gsx.stages.mask.feature_ranges import parse_feature_range
 
         for text in config.domains:
-            parse_domain(text)
+            parse_feature_range(text)
     return config
 
 
 def run(
     config: MaskConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
+) -> StageResult:
     """Read the training split once, learn the mask and say what it chooses."""
-    from gsx.stages.nn.training_loop import one_thread
-
-    with one_thread():
-        return _run(config, inputs, draft, progress)
-
-
-def _run(
-    config: MaskConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
     from safetensors.numpy import save_file
 
     from gsx.stages.mask import metrics as report
-    from gsx.stages.mask.feature_ranges import known, with_given
-    from gsx.stages.mask.feature_statistics import gather
-    from gsx.stages.mask.mask_search import learn
+    from gsx.stages.mask.feature_ranges import dataset_ranges, override_ranges
+    from gsx.stages.mask.feature_statistics import compute_feature_statistics
+    from gsx.stages.mask.mask_search import search_mask
 
     corpus = Corpus(inputs["corpus"])
     name = corpus.info.name
-    evidence = gather(corpus, seed=config.seed, most=config.samples)
-    given = (*known(evidence.domains, name), *config.domains)
-    domains = with_given(evidence.domains, given, name)
-    learned = learn(
+    evidence = compute_feature_statistics(corpus, seed=config.seed, most=config.samples)
+    given = (*dataset_ranges(evidence.domains, name), *config.domains)
+    domains = override_ranges(evidence.domains, given, name)
+    learned = search_mask(
         evidence,
         steps=config.steps,
         width=config.width,
@@ -99,14 +90,14 @@ def _run(
     def save(path: Path) -> None:
         save_file({key: np.ascontiguousarray(values) for key, values in arrays.items()}, path)
 
-    draft.write(ARRAYS, save)
-    lists = report.called(evidence, learned, report.feature_names(corpus.info))
-    words, quality = report.in_words(lists, name), report.quality(evidence, learned, corpus.info)
+    draft.write(ARRAYS_FILE, save)
+    lists = report.features_by_role(evidence, learned, report.feature_names(corpus.info))
+    words, quality = report.summary_sentence(lists, name), report.quality(evidence, learned, corpus.info)
     draft.write_bytes("called.json", readable_json({"words": words, **lists}))
     draft.write_bytes("quality.json", readable_json(quality))
     history = {"losses": learned.history, "trials": learned.trials}
     draft.write_bytes("history.json", readable_json(history))
-    return Outcome(
+    return StageResult(
         counts={f"{corpus.info.level}s": evidence.total},
         warnings=report.warnings(lists, name),
         summary={
@@ -127,5 +118,6 @@ STAGE = Stage(
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,
+    one_thread=True,
     seeds=lambda config: {"mask": config.seed},
 )

@@ -1,8 +1,10 @@
 """Backbones of graph classifiers as in GOOD: GIN, and GIN with a virtual node.
 
-Shapes follow the published code: sums of neighbors, eps 0, Linear-BN-ReLU-Linear per layer, then
-BN-ReLU-Dropout, no ReLU after the last layer, mean pooling, a linear classifier. Where edges have
-features a message is ReLU(neighbor + edge).
+The architecture follows the published code: neighbor sums, eps 0, Linear-BN-ReLU-Linear per layer,
+then BN-ReLU-Dropout, no ReLU after the last layer, mean pooling, a linear classifier. With edge
+features, a message is ReLU(neighbor + edge).
+
+Names of attributes that hold parameters or submodules are keys of the weight files.
 """
 
 from __future__ import annotations
@@ -11,120 +13,121 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsx.stages.nn.batches import BackboneShape as BackboneShape
-from gsx.stages.nn.batches import GraphBatch as GraphBatch
-from gsx.stages.nn.batches import Pair as Pair
-from gsx.stages.nn.batches import batch_of as batch_of
-from gsx.stages.nn.batches import multiply as multiply
-from gsx.stages.nn.batches import pair_of as pair_of
-from gsx.stages.nn.batches import pooled
-from gsx.stages.nn.gin import Net, initialize
-from gsx.stages.nn.weighted_spmm import weigh
+from gsx.stages.nn.batches import BackboneShape, GraphBatch, mean_pool, spmm
+from gsx.stages.nn.gin import NetworkT, init_weights
+from gsx.stages.nn.weighted_spmm import weighted_spmm
 
 MOMENTUM = 0.1
-"""How fast norms forget; torch's own."""
+"""Momentum of running statistics; torch's default."""
 
 
 class Dropout(nn.Module):
-    """Dropout that draws from a stream of its own."""
+    """Dropout with its own random stream."""
 
     def __init__(self, rate: float, stream: torch.Generator) -> None:
         super().__init__()
         self.rate, self.stream = rate, stream
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return rows with a share of the values zeroed and the rest enlarged."""
+        """Return ``rows`` with a fraction of the values set to 0 and the others scaled up."""
         if not self.training or self.rate == 0:
             return rows
         keep = torch.rand(rows.shape, generator=self.stream, device=rows.device) >= self.rate
         return rows * keep / (1 - self.rate)
 
 
-class Norm(nn.BatchNorm1d):
-    """Batch norm over rows that may stand for several nodes each."""
+class WeightedBatchNorm(nn.BatchNorm1d):
+    """Batch norm over rows that may represent several nodes each."""
 
-    def shared(self, rows: Tensor, share: Tensor | None, nodes: int) -> Tensor:
-        """Normalize rows that stand for ``share`` ``[R]`` of all nodes; None for one each."""
+    def weighted(self, rows: Tensor, row_share: Tensor | None, num_nodes: int) -> Tensor:
+        """Normalize rows that represent fractions ``row_share`` ``[R]`` of ``num_nodes`` nodes.
+
+        None means that every row is one node.
+        """
         rows = rows.to(self.weight.dtype)
-        if share is None or not self.training:
+        if row_share is None or not self.training:
             result: Tensor = self(rows)
             return result
         with torch.autocast(rows.device.type, enabled=False):
-            mean = share @ rows
+            mean = row_share @ rows
             centered = rows - mean
-            variance = share @ centered.square()
-        self._remember(mean.detach(), variance.detach() * (nodes / max(nodes - 1, 1)))
+            variance = row_share @ centered.square()
+        self._update_running_statistics(
+            mean.detach(), variance.detach() * (num_nodes / max(num_nodes - 1, 1))
+        )
         return centered * (self.weight / (variance + self.eps).sqrt()) + self.bias
 
     @torch.no_grad()
-    def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        for kept, now in ((self.running_mean, mean), (self.running_var, variance)):
-            if kept is not None:
-                kept.lerp_(now, MOMENTUM)
+    def _update_running_statistics(self, mean: Tensor, variance: Tensor) -> None:
+        for running, current in ((self.running_mean, mean), (self.running_var, variance)):
+            if running is not None:
+                running.lerp_(current, MOMENTUM)
         if self.num_batches_tracked is not None:
             self.num_batches_tracked += 1
 
 
-class WordSum(nn.Module):
-    """Sum of one embedding per value of a row; the tables of all values lie in one."""
+class CategoricalEmbedding(nn.Module):
+    """Sum of one embedding per categorical value; the tables of all values are one parameter."""
 
-    def __init__(self, words: tuple[int, ...], width: int) -> None:
+    def __init__(self, num_categories: tuple[int, ...], width: int) -> None:
         super().__init__()
-        self.words = words
-        self.table = nn.Embedding(sum(words), width)
+        self.num_categories = num_categories
+        self.table = nn.Embedding(sum(num_categories), width)
         self.start: Tensor
-        starts = torch.tensor([0, *words[:-1]]).cumsum(dim=0)
+        starts = torch.tensor([0, *num_categories[:-1]]).cumsum(dim=0)
         self.register_buffer("start", starts, persistent=False)
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Return ``[R, width]`` for codes ``[R, F]``."""
+        """Return embeddings ``[R, width]`` of codes ``[R, F]``."""
         return functional.embedding_bag(codes + self.start, self.table.weight, mode="sum")
 
-    def draw(self, stream: torch.Generator) -> None:
-        """Draw every table after Glorot."""
-        for table in torch.split(self.table.weight.detach(), list(self.words)):
+    def reset_parameters(self, stream: torch.Generator) -> None:
+        """Initialize every table with the Glorot uniform distribution."""
+        for table in torch.split(self.table.weight.detach(), list(self.num_categories)):
             nn.init.xavier_uniform_(table, generator=stream)
 
 
-def encoder(features: int, words: tuple[int, ...], width: int) -> nn.Module:
-    """Return embeddings for codes, or a linear map for numbers."""
-    return WordSum(words, width) if words else nn.Linear(features, width)
+def feature_encoder(features: int, num_categories: tuple[int, ...], width: int) -> nn.Module:
+    """Return an embedding of categorical features, or a linear map of numeric features."""
+    if num_categories:
+        return CategoricalEmbedding(num_categories, width)
+    return nn.Linear(features, width)
 
 
-class Layer(nn.Module):
-    """One round of messages, up to and with the norm after it."""
+class MessagePassingLayer(nn.Module):
+    """One GIN layer, including the batch norm after it."""
 
-    def __init__(self, entering: int, shape: BackboneShape) -> None:
+    def __init__(self, inputs: int, shape: BackboneShape) -> None:
         super().__init__()
         width = shape.width
-        self.enlarge = nn.Linear(entering, 2 * width)
-        self.inner = Norm(2 * width)
+        self.enlarge = nn.Linear(inputs, 2 * width)
+        self.inner = WeightedBatchNorm(2 * width)
         self.reduce = nn.Linear(2 * width, width)
-        self.norm = Norm(width)
+        self.norm = WeightedBatchNorm(width)
         self.edge: nn.Module | None = None
         if shape.reads_edges:
-            self.edge = encoder(shape.edge_features, shape.edge_words, entering)
+            self.edge = feature_encoder(shape.edge_features, shape.edge_words, inputs)
 
     def forward(self, batch: GraphBatch, rows: Tensor, number: int) -> Tensor:
-        """Return new rows ``[R', width]``."""
-        share = None
-        if self.edge is not None and batch.edges is not None:
-            src, dst, values = batch.edges
+        """Return new rows ``[R', width]``; ``number`` is the index of this layer."""
+        row_share = None
+        if self.edge is not None and batch.attributed_edges is not None:
+            src, dst, values = batch.attributed_edges
             message = (rows.index_select(0, src) + self.edge(values)).relu()
-            if batch.weights is not None:
-                message = message * batch.weights[:, None]
+            if batch.edge_weights is not None:
+                message = message * batch.edge_weights[:, None]
             rows = rows.index_add(0, dst, message)
-        elif batch.links is not None and batch.weights is not None:
-            rows = rows + weigh(batch.links, batch.weights, rows)
+        elif batch.weighted_edges is not None and batch.edge_weights is not None:
+            rows = rows + weighted_spmm(batch.weighted_edges, batch.edge_weights, rows)
         else:
             step = batch.rounds[number]
-            rows, share = multiply(step.links, rows), step.share
-        rows = self.inner.shared(self.enlarge(rows), share, batch.nodes).relu()
-        return self.norm.shared(self.reduce(rows), share, batch.nodes)
+            rows, row_share = spmm(step.neighbor_sum, rows), step.row_share
+        rows = self.inner.weighted(self.enlarge(rows), row_share, batch.num_nodes).relu()
+        return self.norm.weighted(self.reduce(rows), row_share, batch.num_nodes)
 
 
-class Virtual(nn.Module):
-    """A node that every node of a graph is joined to."""
+class VirtualNode(nn.Module):
+    """A node that is connected to every node of its graph."""
 
     def __init__(self, width: int, dropout: Dropout) -> None:
         super().__init__()
@@ -141,31 +144,31 @@ class Virtual(nn.Module):
 
     def forward(self, batch: GraphBatch, rows: Tensor, state: Tensor) -> Tensor:
         """Return the next state ``[G, width]``."""
-        rows = rows if batch.share is None else rows * batch.share
-        sums = multiply(batch.pool, rows) * batch.sizes[:, None]
+        rows = rows if batch.node_weights is None else rows * batch.node_weights
+        sums = spmm(batch.pool, rows) * batch.sizes[:, None]
         result: Tensor = self.net(sums + state)
         return result
 
 
-class Encoder(nn.Module):
-    """Graphs to states of their nodes."""
+class GraphEncoder(nn.Module):
+    """GIN or GIN with a virtual node: graphs to node states."""
 
     def __init__(self, shape: BackboneShape, dropout: float, stream: torch.Generator) -> None:
         super().__init__()
         self.shape = shape
-        self.atoms = WordSum(shape.words, shape.width) if shape.words else None
+        self.atoms = CategoricalEmbedding(shape.words, shape.width) if shape.words else None
         self.inputs = shape.width if shape.words else shape.features
         widths = (self.inputs, *[shape.width] * (shape.layers - 1))
-        self.layers = nn.ModuleList(Layer(width, shape) for width in widths)
+        self.layers = nn.ModuleList(MessagePassingLayer(width, shape) for width in widths)
         self.dropout = Dropout(dropout, stream)
-        self.virtual = Virtual(shape.width, self.dropout) if shape.backbone == "vgin" else None
+        self.virtual = VirtualNode(shape.width, self.dropout) if shape.backbone == "vgin" else None
 
-    def entering(self, batch: GraphBatch) -> tuple[int, int]:
-        """Return how many rows, of which width, enter the first layer."""
+    def input_shape(self, batch: GraphBatch) -> tuple[int, int]:
+        """Return the shape of the first layer's input: rows and width."""
         return len(batch.rows), self.inputs
 
-    def states(self, batch: GraphBatch) -> Tensor:
-        """Return the states of rows after the last round, ``[R, width]``."""
+    def node_states(self, batch: GraphBatch) -> Tensor:
+        """Return the row states after the last layer, ``[R, width]``."""
         rows = batch.rows if self.atoms is None else self.atoms(batch.rows)
         if batch.noise is not None:
             rows = rows + batch.noise
@@ -183,30 +186,30 @@ class Encoder(nn.Module):
         return rows
 
 
-class Backbone(Encoder):
-    """Graphs to features and logits."""
+class Backbone(GraphEncoder):
+    """A graph encoder with mean pooling and a linear classifier."""
 
     def __init__(self, shape: BackboneShape, dropout: float, stream: torch.Generator) -> None:
         super().__init__(shape, dropout, stream)
         self.classify = nn.Linear(shape.width, shape.outputs)
 
     @classmethod
-    def fresh(
+    def with_random_weights(
         cls, shape: BackboneShape, dropout: float, weights: torch.Generator, stream: torch.Generator
     ) -> Backbone:
-        """Return a network with weights drawn from ``weights``."""
-        return draw_weights(cls(shape, dropout, stream), weights)
+        """Return a network with weights drawn from ``weights``; dropout draws from ``stream``."""
+        return init_backbone_weights(cls(shape, dropout, stream), weights)
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return features ``[G, width]`` and logits ``[G, outputs]``."""
-        features = pooled(batch, self.states(batch))
+        features = mean_pool(batch, self.node_states(batch))
         return features, self.classify(features)
 
 
-def draw_weights(net: Net, weights: torch.Generator) -> Net:
-    """Draw all weights of a network from a stream; embeddings of words as Glorot."""
-    net = initialize(net, weights)
-    for part in net.modules():
-        if isinstance(part, WordSum):
-            part.draw(weights)
-    return net
+def init_backbone_weights(network: NetworkT, weights: torch.Generator) -> NetworkT:
+    """Draw all weights of a network from a generator; categorical embeddings use Glorot."""
+    network = init_weights(network, weights)
+    for module in network.modules():
+        if isinstance(module, CategoricalEmbedding):
+            module.reset_parameters(weights)
+    return network

@@ -1,4 +1,4 @@
-"""Graphs as networks read them: rows of nodes, sums over neighbors, means over graphs."""
+"""Batches of graphs as tensors: node rows, neighbor sums by spmm, mean pooling."""
 
 from __future__ import annotations
 
@@ -12,220 +12,238 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, Ints, row_indices
 from gsx.stages.graphs.subgraphs import global_edges
-from gsx.stages.graphs.wl_dedup import folds
-from gsx.stages.nn.weighted_spmm import Links
+from gsx.stages.graphs.wl_dedup import dedup_plan
+from gsx.stages.nn.weighted_spmm import CsrEdges
 from gsx.table import GraphTable
 
-SMALLEST = 1e-12
-"""Least of a graph that its means are divided by."""
+MIN_POOL_WEIGHT = 1e-12
+"""Lower bound of a graph's total node weight when a weighted mean is taken."""
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a network selects of every graph before it tells the label."""
+class EdgeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Configuration of a network that selects a subgraph before it predicts the label."""
 
     ratio: float
-    """Share of the edges."""
+    """Fraction of the edges to select."""
     layers: int = 2
-    """Rounds of messages before edges are scored."""
+    """Message-passing layers of the edge scorer."""
 
 
 class BackboneShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that must be known to build a network again."""
+    """Everything needed to build a network again. Serialized next to the weights."""
 
     backbone: Literal["gin", "vgin", "gcn"]
     features: int
     """Values per node."""
     words: tuple[int, ...] = ()
-    """Words of every value of a node, where the values are codes; empty for numbers."""
+    """Number of categories of each value of a node; empty for numeric values."""
     edge_features: int = 0
     edge_words: tuple[int, ...] = ()
-    """The same of edges."""
+    """Number of categories of each value of an edge; empty for numeric values."""
     width: int
     layers: int
     outputs: int
-    select: Selection | msgspec.UnsetType = msgspec.UNSET
-    """Where a part of every graph is selected first; left out where the network reads it all."""
+    select: EdgeSelection | msgspec.UnsetType = msgspec.UNSET
+    """Set for networks that select a subgraph first; omitted for networks on whole graphs."""
 
     @property
     def reads_edges(self) -> bool:
-        """Whether messages depend on features of edges."""
+        """Whether messages depend on edge features."""
         return self.edge_features > 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
-    """A sparse matrix and its transpose, for the two passes."""
+class SparseMatrix:
+    """A CSR matrix and its transpose, for the forward and the backward pass."""
 
     matrix: Tensor
     transpose: Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
-    """What a layer sees of a batch."""
+class MessagePassingRound:
+    """Input of one message-passing layer."""
 
-    links: Pair
-    """``[R', R]``: rows to sums of a row and its neighbors."""
-    share: Tensor | None
-    """``[R']`` share of the nodes each new row stands for; None where all stand for one."""
+    neighbor_sum: SparseMatrix
+    """``[R', R]`` matrix that adds to each row its neighbors' rows."""
+    row_share: Tensor | None
+    """``[R']`` fraction of the nodes that each new row represents. None if every row is one
+    node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Structure:
-    """Edges of a batch whose graphs are to be cut."""
+class EdgeStructure:
+    """Edge indices of a batch, needed to take subgraphs of its graphs."""
 
-    links: Links
-    back: Tensor
-    """``[E]`` place of every edge's way back."""
-    once: Tensor
-    """Places of edges, each in one direction."""
-    owner: Tensor
+    edges: CsrEdges
+    reverse: Tensor
+    """``[E]`` index of the reverse of every edge."""
+    undirected: Tensor
+    """Indices of edges, one per pair of directions."""
+    node_graph: Tensor
     """``[N]`` graph of every node."""
-    edge_owner: Tensor
+    edge_graph: Tensor
     """``[E]`` graph of every edge."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphBatch:
-    """Graphs as a network reads them."""
+    """A batch of graphs as network input.
+
+    ``R`` is the number of node rows. Rows that are equal for all WL-equivalent nodes are stored
+    once, so ``R`` may be less than the number of nodes.
+    """
 
     rows: Tensor
     """``[R, F]`` features."""
-    nodes: int
-    rounds: tuple[Round, ...]
-    pool: Pair
-    """``[G, R]`` means over the nodes of each graph."""
+    num_nodes: int
+    rounds: tuple[MessagePassingRound, ...]
+    pool: SparseMatrix
+    """``[G, R]`` matrix that takes the mean over the nodes of each graph."""
     sizes: Tensor
-    """``[G]`` nodes."""
-    edges: tuple[Tensor, Tensor, Tensor] | None = None
-    """Ends ``[E]`` and features ``[E, F]`` of edges, where messages depend on them."""
+    """``[G]`` number of nodes."""
+    attributed_edges: tuple[Tensor, Tensor, Tensor] | None = None
+    """Sources ``[E]``, destinations ``[E]`` and features ``[E, F]``, if messages depend on edge
+    features."""
     noise: Tensor | None = None
-    """``[R, entering]`` what is added to what enters the first layer."""
-    structure: Structure | None = None
-    """Where graphs are to be cut."""
-    links: Links | None = None
-    weights: Tensor | None = None
-    """``[E]`` weight of every edge of ``links``; None where all weigh one, and ``rounds`` hold."""
-    share: Tensor | None = None
-    """``[N, 1]`` how much of every node is there; None where all of it is."""
+    """``[R, inputs]`` perturbation that is added to the input of the first layer."""
+    structure: EdgeStructure | None = None
+    """Edge indices, if subgraphs are taken."""
+    weighted_edges: CsrEdges | None = None
+    edge_weights: Tensor | None = None
+    """``[E]`` weights of ``weighted_edges``. None if all are 1; then ``rounds`` apply."""
+    node_weights: Tensor | None = None
+    """``[N, 1]`` weights of nodes in pooling; None if all are 1."""
 
 
-def batch_of(
-    batch: GraphTable, shape: BackboneShape, device: torch.device, *, cuts: bool = False
+def build_graph_batch(
+    batch: GraphTable, shape: BackboneShape, device: torch.device, *, with_edges: bool = False
 ) -> GraphBatch:
-    """Lay a table out for a network; edges must be sorted by source and in both directions.
+    """Return the graphs of a table as network input.
 
-    Nodes with a column ``colors`` are folded: those that cannot differ are computed once. Where
-    graphs are to be cut, by the network or with ``cuts`` by a learner, there must be no colors.
+    Edges must be sorted by source and stored in both directions. With a node column ``colors``,
+    WL-equivalent nodes are computed once (``wl_dedup``). Subgraphs need edge indices
+    (``with_edges``, or a network that selects edges) and a table without colors.
     """
     features = batch.dense("node", "node_feat")
-    found = folds(batch, 0 if shape.reads_edges else shape.layers)
-    rows = features[found.first].astype(np.int64 if shape.words else np.float32)
-    before, rounds = len(rows), []
-    for fold in found.rounds:
-        after = len(fold.ptr) - 1
-        apart = before == after == batch.total_nodes
-        links = _pair(fold.ptr, fold.columns, before, symmetric=apart)
-        before = after
-        share = None
-        if fold.count is not None:
-            share = torch.from_numpy((fold.count / batch.total_nodes).astype(np.float32))
-        rounds.append(Round(_to(links, device), None if share is None else share.to(device)))
+    plan = dedup_plan(batch, 0 if shape.reads_edges else shape.layers)
+    rows = features[plan.first].astype(np.int64 if shape.words else np.float32)
+    num_rows, rounds = len(rows), []
+    for step in plan.rounds:
+        num_new_rows = len(step.ptr) - 1
+        one_row_per_node = num_rows == num_new_rows == batch.total_nodes
+        matrix = _csr_with_transpose(step.ptr, step.columns, num_rows, symmetric=one_row_per_node)
+        num_rows = num_new_rows
+        row_share = None
+        if step.count is not None:
+            row_share = torch.from_numpy((step.count / batch.total_nodes).astype(np.float32))
+        rounds.append(
+            MessagePassingRound(
+                _move(matrix, device), None if row_share is None else row_share.to(device)
+            )
+        )
     weight = np.repeat(1 / np.maximum(batch.num_nodes, 1), batch.num_nodes)
-    edges = None
+    attributed_edges = None
     if shape.reads_edges:
         values = batch.dense("edge", "edge_attr")
         values = values.astype(np.int64 if shape.edge_words else np.float32)
         src, dst = map(torch.from_numpy, global_edges(batch))
-        edges = (src.to(device), dst.to(device), torch.from_numpy(values).to(device))
+        attributed_edges = (src.to(device), dst.to(device), torch.from_numpy(values).to(device))
     return GraphBatch(
         rows=torch.from_numpy(rows).to(device),
-        nodes=batch.total_nodes,
+        num_nodes=batch.total_nodes,
         rounds=tuple(rounds),
-        pool=_to(_pair(batch.node_ptr, found.last, before, weight), device),
+        pool=_move(_csr_with_transpose(batch.node_ptr, plan.last, num_rows, weight), device),
         sizes=torch.from_numpy(batch.num_nodes).to(device),
-        edges=edges,
-        structure=_structure(batch, device) if cuts or shape.select else None,
+        attributed_edges=attributed_edges,
+        structure=_edge_structure(batch, device) if with_edges or shape.select else None,
     )
 
 
-def _structure(batch: GraphTable, device: torch.device) -> Structure:
+def _edge_structure(batch: GraphTable, device: torch.device) -> EdgeStructure:
     src, dst = global_edges(batch)
-    back = np.lexsort((src, dst))
+    reverse = np.lexsort((src, dst))
 
-    def there(values: Array) -> Tensor:
+    def on_device(values: Array) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
-    return Structure(
-        links=Links(
-            there(np.searchsorted(src, np.arange(batch.total_nodes + 1))), there(src), there(dst)
+    return EdgeStructure(
+        edges=CsrEdges(
+            on_device(np.searchsorted(src, np.arange(batch.total_nodes + 1))),
+            on_device(src),
+            on_device(dst),
         ),
-        back=there(back),
-        once=there(np.flatnonzero(back >= np.arange(len(back)))),
-        owner=there(rows_of(batch.node_ptr)),
-        edge_owner=there(batch.edge_graph()),
+        reverse=on_device(reverse),
+        undirected=on_device(np.flatnonzero(reverse >= np.arange(len(reverse)))),
+        node_graph=on_device(row_indices(batch.node_ptr)),
+        edge_graph=on_device(batch.edge_graph()),
     )
 
 
-def _pair(
-    ptr: Ints, columns: Ints, width: int, values: Array | None = None, *, symmetric: bool = False
-) -> Pair:
+def _csr_with_transpose(
+    ptr: Ints,
+    columns: Ints,
+    num_columns: int,
+    values: Array | None = None,
+    *,
+    symmetric: bool = False,
+) -> SparseMatrix:
     values = np.ones(len(columns)) if values is None else values
-    size = (len(ptr) - 1, width)
-    matrix = csr_matrix((values.astype(np.float32), columns, ptr), shape=size)
-    forward = _sparse(matrix)
-    return Pair(forward, forward if symmetric else _sparse(matrix.T.tocsr()))
+    shape = (len(ptr) - 1, num_columns)
+    matrix = csr_matrix((values.astype(np.float32), columns, ptr), shape=shape)
+    forward = _to_torch(matrix)
+    return SparseMatrix(forward, forward if symmetric else _to_torch(matrix.T.tocsr()))
 
 
-def csr(ptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return a sparse matrix by rows."""
+def csr_tensor(ptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return a sparse CSR tensor, without torch's warning about its beta state."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(ptr, columns, values, size=size, check_invariants=False)
 
 
-def pair_of(matrix: csr_matrix, device: torch.device) -> Pair:
-    """Return a sparse matrix and its transpose where a network computes."""
+def sparse_matrix(matrix: csr_matrix, device: torch.device) -> SparseMatrix:
+    """Return a SciPy matrix and its transpose as float32 tensors on ``device``."""
     matrix = matrix.astype(np.float32)
-    return _to(Pair(_sparse(matrix), _sparse(matrix.T.tocsr())), device)
+    return _move(SparseMatrix(_to_torch(matrix), _to_torch(matrix.T.tocsr())), device)
 
 
-def _sparse(matrix: csr_matrix) -> Tensor:
+def _to_torch(matrix: csr_matrix) -> Tensor:
     ptr, columns, values = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
-    return csr(ptr, columns, values, matrix.shape)
+    return csr_tensor(ptr, columns, values, matrix.shape)
 
 
-def _to(pair: Pair, device: torch.device) -> Pair:
+def _move(matrix: SparseMatrix, device: torch.device) -> SparseMatrix:
     if device.type == "cpu":
-        return pair
-    return Pair(pair.matrix.to(device), pair.transpose.to(device))
+        return matrix
+    return SparseMatrix(matrix.matrix.to(device), matrix.transpose.to(device))
 
 
-class _Multiply(torch.autograd.Function):
-    """Product of a sparse matrix and dense rows."""
+class _Spmm(torch.autograd.Function):
+    """Product of a constant sparse matrix and a dense matrix."""
 
     @staticmethod
-    def forward(ctx: Any, pair: Pair, rows: Tensor) -> Tensor:  # noqa: ANN401
-        ctx.transpose = pair.transpose
+    def forward(ctx: Any, matrix: SparseMatrix, rows: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.transpose = matrix.transpose
         with torch.autocast(rows.device.type, enabled=False):
-            return pair.matrix @ rows.to(pair.matrix.dtype)
+            return matrix.matrix @ rows.to(matrix.matrix.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401
         return None, ctx.transpose @ grad
 
 
-def multiply(pair: Pair, rows: Tensor) -> Tensor:
-    """Return the product of a sparse matrix and rows."""
-    result: Tensor = _Multiply.apply(pair, rows)  # type: ignore[no-untyped-call]
+def spmm(matrix: SparseMatrix, rows: Tensor) -> Tensor:
+    """Return the sparse-dense product; only ``rows`` receives a gradient."""
+    result: Tensor = _Spmm.apply(matrix, rows)  # type: ignore[no-untyped-call]
     return result
 
 
-def pooled(batch: GraphBatch, rows: Tensor) -> Tensor:
-    """Return means over the nodes of each graph, ``[G, width]``, by how much of each is there."""
-    if batch.share is None:
-        return multiply(batch.pool, rows)
-    there = multiply(batch.pool, batch.share).clamp_min(SMALLEST)
-    return multiply(batch.pool, rows * batch.share) / there
+def mean_pool(batch: GraphBatch, rows: Tensor) -> Tensor:
+    """Return the mean over the nodes of each graph, ``[G, width]``, weighted by node weights."""
+    if batch.node_weights is None:
+        return spmm(batch.pool, rows)
+    mean_weight = spmm(batch.pool, batch.node_weights).clamp_min(MIN_POOL_WEIGHT)
+    return spmm(batch.pool, rows * batch.node_weights) / mean_weight

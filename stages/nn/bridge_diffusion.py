@@ -1,6 +1,6 @@
 """Discrete diffusion over bridges: every pair of nodes is a bit that noise flips to its base rate.
 
-The forward process keeps a bit with probability ``kept(t)`` and else redraws it from the rate of
+The forward process keeps a bit with probability ``keep_probability(t)`` and else redraws it from the rate of
 bridges among the pairs of its cut. The decoder learns to tell the true bit from the noisy one.
 """
 
@@ -11,23 +11,23 @@ import math
 import torch
 from torch import Tensor
 
-STEPS = 8
+DIFFUSION_STEPS = 8
 """Denoising steps."""
 
 
-def kept(step: Tensor) -> Tensor:
-    """Return the share of bits that noise has left alone after ``step`` of ``STEPS`` steps."""
-    return torch.cos(step / STEPS * math.pi / 2) ** 2
+def keep_probability(step: Tensor) -> Tensor:
+    """Return the share of bits that noise has left alone after ``step`` of ``DIFFUSION_STEPS`` steps."""
+    return torch.cos(step / DIFFUSION_STEPS * math.pi / 2) ** 2
 
 
-def noised(bits: Tensor, rate: Tensor, level: Tensor, generator: torch.Generator) -> Tensor:
+def add_noise(bits: Tensor, rate: Tensor, level: Tensor, generator: torch.Generator) -> Tensor:
     """Return bits after noise; ``level`` is the share of bits kept, all ``[P]``."""
     keep = torch.rand(bits.shape, generator=generator).to(bits.device) < level
     redrawn = torch.rand(bits.shape, generator=generator).to(bits.device) < rate
     return torch.where(keep, bits, redrawn.to(bits.dtype))
 
 
-def noise_terms(bits: Tensor, level: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def noise_features(bits: Tensor, level: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Return what the decoder sees of the noise, ``[P, 4]``.
 
     ``left`` and ``right`` are the noisy bridges at the two ends of every pair.
@@ -36,12 +36,12 @@ def noise_terms(bits: Tensor, level: Tensor, left: Tensor, right: Tensor) -> Ten
     return torch.stack([bits, level, low.log1p(), high.log1p()], dim=1)
 
 
-def earlier(bits: Tensor, true: Tensor, rate: Tensor, step: int) -> Tensor:
+def reverse_step_probability(bits: Tensor, true: Tensor, rate: Tensor, step: int) -> Tensor:
     """Return the probability that a bit was 1 one step earlier, given the belief in its truth.
 
-    ``true`` is the probability that the noiseless bit is 1; ``step`` counts down from ``STEPS``.
+    ``true`` is the probability that the noiseless bit is 1; ``step`` counts down from ``DIFFUSION_STEPS``.
     """
-    now, before = (float(kept(torch.tensor(float(s)))) for s in (step, step - 1))
+    now, before = (float(keep_probability(torch.tensor(float(s)))) for s in (step, step - 1))
     stay = now / max(before, 1e-9)
 
     def after(one_earlier: Tensor | float) -> Tensor:

@@ -12,15 +12,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from gsx.ragged import Array
-from gsx.stages.graphs.structural_features import structure_features
+from gsx.stages.graphs.structural_features import structural_features
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
-MAX_WORDS = 64
+MAX_CATEGORIES = 64
 """Distinct whole numbers above which a column is read as a quantity."""
 
 
-class FeatureCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ColumnEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one column of features is read."""
 
     column: int
@@ -30,39 +30,39 @@ class FeatureCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     scale: float = 1.0
 
 
-class InputCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BridgeEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the nodes and edges of a corpus are read."""
 
-    node: tuple[FeatureCode, ...]
-    edge: tuple[FeatureCode, ...]
+    node: tuple[ColumnEncoding, ...]
+    edge: tuple[ColumnEncoding, ...]
     num_node_features: int
     num_edge_features: int
     """Columns the corpus has, read or not; another corpus must have as many."""
 
 
-def learn_code(table: GraphTable) -> InputCode:
+def fit_bridge_encoding(table: GraphTable) -> BridgeEncoding:
     """Return how to read the features of ``table`` and of graphs like it."""
     node = table.dense("node", "node_feat")
     edge = table.dense("edge", "edge_attr") if "edge_attr" in table.edge else node[:0, :0]
-    return InputCode(
-        node=_learn(node),
-        edge=_learn(edge),
+    return BridgeEncoding(
+        node=_fit_columns(node),
+        edge=_fit_columns(edge),
         num_node_features=node.shape[1],
         num_edge_features=edge.shape[1],
     )
 
 
-def node_inputs(table: GraphTable, code: InputCode) -> Array:
+def bridge_inputs(table: GraphTable, code: BridgeEncoding) -> Array:
     """Return the inputs of every node, ``[N, I]`` float32.
 
     Attributes of edges are summed over the edges of a node.
     """
     size = np.log(np.repeat(table.num_nodes, table.num_nodes))
-    parts = [structure_features(table), size[:, None]]
+    parts = [structural_features(table), size[:, None]]
     if code.node:
-        parts.append(_read(table.dense("node", "node_feat"), code.node))
+        parts.append(_encode_columns(table.dense("node", "node_feat"), code.node))
     if code.edge:
-        values = _read(table.dense("edge", "edge_attr"), code.edge)
+        values = _encode_columns(table.dense("edge", "edge_attr"), code.edge)
         src, _ = global_edges(table)
         at = (src, np.arange(len(src)))
         shape = (table.total_nodes, len(src))
@@ -70,35 +70,35 @@ def node_inputs(table: GraphTable, code: InputCode) -> Array:
     return np.column_stack(parts).astype(np.float32)
 
 
-def input_width(code: InputCode) -> int:
-    """Return the width of ``node_inputs``."""
+def bridge_input_width(code: BridgeEncoding) -> int:
+    """Return the width of ``bridge_inputs``."""
     return 7 + sum(len(part.words) or 1 for part in (*code.node, *code.edge))
 
 
-def _learn(values: Array) -> tuple[FeatureCode, ...]:
+def _fit_columns(values: Array) -> tuple[ColumnEncoding, ...]:
     codes = []
     for column in range(values.shape[1] if len(values) else 0):
         found = values[:, column]
         low, high = found.min(), found.max()
         if low == high:
             continue
-        words = _words(found)
+        words = _categories(found)
         if words:
-            codes.append(FeatureCode(column=column, words=words))
+            codes.append(ColumnEncoding(column=column, words=words))
         else:
             center, scale = float(found.mean(dtype=np.float64)), float(found.std(dtype=np.float64))
-            codes.append(FeatureCode(column=column, center=center, scale=scale))
+            codes.append(ColumnEncoding(column=column, center=center, scale=scale))
     return tuple(codes)
 
 
-def _words(values: Array) -> tuple[int, ...]:
+def _categories(values: Array) -> tuple[int, ...]:
     if values.dtype.kind not in "iu":
         return ()
     words = np.unique(values)
-    return tuple(words.tolist()) if len(words) <= MAX_WORDS else ()
+    return tuple(words.tolist()) if len(words) <= MAX_CATEGORIES else ()
 
 
-def _read(values: Array, codes: tuple[FeatureCode, ...]) -> Array:
+def _encode_columns(values: Array, codes: tuple[ColumnEncoding, ...]) -> Array:
     parts = []
     for code in codes:
         found = values[:, code.column]

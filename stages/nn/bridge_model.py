@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from gsx.errors import ArtifactError
-from gsx.ragged import Array, rows_of
-from gsx.stages.nn.bridge_features import InputCode, input_width, node_inputs
-from gsx.stages.nn.bridge_network import Counter, Decoder, Encoder
-from gsx.stages.nn.gin import adjacency, initialize
+from gsx.ragged import Array, row_indices
+from gsx.stages.nn.bridge_features import BridgeEncoding, bridge_input_width, bridge_inputs
+from gsx.stages.nn.bridge_network import BridgeCountPredictor, BridgeDecoder, BridgeEncoder
+from gsx.stages.nn.gin import adjacency_matrix, init_weights
 from gsx.stages.nn.training_loop import torch_stream
 from gsx.table import GraphTable
 
-READ_COMPONENTS = 2048
+ENCODE_BATCH = 2048
 """Components encoded together."""
 
 
@@ -27,7 +27,7 @@ class BridgeShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What must be known to build the networks again; travels beside the weights."""
 
     model: Literal["vae", "diffusion"]
-    code: InputCode
+    code: BridgeEncoding
     attributes: tuple[tuple[float, ...], ...]
     """Rows of edge attributes a bridge may have, the most frequent first; empty without."""
     attribute_rates: tuple[float, ...]
@@ -47,18 +47,20 @@ class BridgeModel:
     """Networks that join components."""
 
     shape: BridgeShape
-    encoder: Encoder
-    decoder: Decoder
-    counter: Counter
+    encoder: BridgeEncoder
+    decoder: BridgeDecoder
+    counter: BridgeCountPredictor
     device: torch.device
 
     @classmethod
-    def fresh(cls, shape: BridgeShape, seed: int, device: torch.device) -> BridgeModel:
+    def with_random_weights(
+        cls, shape: BridgeShape, seed: int, device: torch.device
+    ) -> BridgeModel:
         """Return untrained networks; their weights come from named streams."""
-        inputs = input_width(shape.code)
+        inputs = bridge_input_width(shape.code)
         nets: dict[str, nn.Module] = {
-            "encoder": Encoder(inputs, shape.width, shape.layers, shape.latent),
-            "decoder": Decoder(
+            "encoder": BridgeEncoder(inputs, shape.width, shape.layers, shape.latent),
+            "decoder": BridgeDecoder(
                 shape.latent,
                 shape.width,
                 shape.terms,
@@ -66,10 +68,10 @@ class BridgeModel:
                 nodes=len(shape.bridge_nodes),
                 noisy=shape.model == "diffusion",
             ),
-            "counter": Counter(inputs, shape.width, shape.layers, shape.largest_count),
+            "counter": BridgeCountPredictor(inputs, shape.width, shape.layers, shape.largest_count),
         }
         ready = {
-            name: initialize(net, torch_stream(seed, "bridge", name)).to(device)
+            name: init_weights(net, torch_stream(seed, "bridge", name)).to(device)
             for name, net in nets.items()
         }
         return cls(shape, device=device, **ready)  # type: ignore[arg-type]
@@ -79,8 +81,8 @@ class BridgeModel:
         cls, shape: BridgeShape, weights: Mapping[str, Tensor], device: torch.device
     ) -> BridgeModel:
         """Return trained networks, ready to read."""
-        model = cls.fresh(shape, 0, device)
-        for name, net in model.nets().items():
+        model = cls.with_random_weights(shape, 0, device)
+        for name, net in model.networks().items():
             own = {
                 key.removeprefix(f"{name}."): value
                 for key, value in weights.items()
@@ -96,7 +98,7 @@ class BridgeModel:
             net.eval()
         return model
 
-    def nets(self) -> dict[str, nn.Module]:
+    def networks(self) -> dict[str, nn.Module]:
         """Return the networks by name."""
         return {"encoder": self.encoder, "decoder": self.decoder, "counter": self.counter}
 
@@ -104,37 +106,41 @@ class BridgeModel:
         """Return all weights, named after the networks."""
         return {
             f"{name}.{key}": np.ascontiguousarray(value.cpu().numpy())
-            for name, net in self.nets().items()
+            for name, net in self.networks().items()
             for key, value in net.state_dict().items()
         }
 
-    def encode(self, components: GraphTable) -> Encoded:
+    def encode(self, components: GraphTable) -> EncodedComponents:
         """Return what is known of components, once and for every splice they take part in."""
         means, spreads, counted = [], [], []
         with torch.no_grad():
-            for start in range(0, len(components), READ_COMPONENTS):
-                part = components.slice(start, start + READ_COMPONENTS)
-                matrix = adjacency(part, self.device)
-                rows = torch.from_numpy(node_inputs(part, self.shape.code)).to(self.device)
+            for start in range(0, len(components), ENCODE_BATCH):
+                part = components.slice(start, start + ENCODE_BATCH)
+                matrix = adjacency_matrix(part, self.device)
+                rows = torch.from_numpy(bridge_inputs(part, self.shape.code)).to(self.device)
                 mean, log_variance = self.encoder(matrix, rows)
                 means.append(mean.cpu().numpy())
                 spreads.append((log_variance / 2).exp().cpu().numpy())
-                owner = torch.from_numpy(rows_of(part.node_ptr)).to(self.device)
-                terms = self.counter.component_terms(matrix, rows, owner, len(part))
+                owner = torch.from_numpy(row_indices(part.node_ptr)).to(self.device)
+                terms = self.counter.component_features(matrix, rows, owner, len(part))
                 counted.append(terms.cpu().numpy())
         if not means:
             empty = np.zeros((0, self.shape.latent), dtype=np.float32)
-            return Encoded(empty, empty, np.zeros((0, 2 * self.shape.width + 1), np.float32))
-        return Encoded(np.concatenate(means), np.concatenate(spreads), np.concatenate(counted))
+            return EncodedComponents(
+                empty, empty, np.zeros((0, 2 * self.shape.width + 1), np.float32)
+            )
+        return EncodedComponents(
+            np.concatenate(means), np.concatenate(spreads), np.concatenate(counted)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class EncodedComponents:
     """What the networks know of some components."""
 
     mean: Array
     """``[N, Z]`` means of the latents of all nodes."""
-    spread: Array
+    std: Array
     """``[N, Z]`` their standard deviations."""
-    counted: Array
+    count_features: Array
     """``[C, 2 W + 1]`` what the counter knows of every component."""

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from gsx.stages.nn.gin import GIN
 
-CLAMP = 8.0
+MAX_LOG_VARIANCE = 8.0
 """Bound of log-variances."""
-NOISE_TERMS = 4
+NUM_NOISE_FEATURES = 4
 """What a denoising decoder sees of the noise: the pair's state, its level, and the two degrees."""
 
 
-class Encoder(nn.Module):
+class BridgeEncoder(nn.Module):
     """Mean and log-variance of every node's latent, from its own component."""
 
     def __init__(self, features: int, width: int, layers: int, latent: int) -> None:
@@ -31,10 +31,10 @@ class Encoder(nn.Module):
     def forward(self, matrix: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return two ``[N, latent]``."""
         state = self.gin(matrix, features)[-1]
-        return self.mean(state), self.log_variance(state).clamp(-CLAMP, CLAMP)
+        return self.mean(state), self.log_variance(state).clamp(-MAX_LOG_VARIANCE, MAX_LOG_VARIANCE)
 
 
-class Decoder(nn.Module):
+class BridgeDecoder(nn.Module):
     """Bridge, attribute and bridge node of a pair of nodes; the order of the two does not matter.
 
     A network turns every node into terms; a pair's logit is an inner product of the two, half of
@@ -55,9 +55,9 @@ class Decoder(nn.Module):
         self.register_buffer("sign", sign, persistent=False)
         self.attribute = _mlp(2 * latent, width, attributes)
         self.node = _mlp(2 * latent, width, max(nodes, 1))
-        self.denoise = _mlp(1 + NOISE_TERMS, width, 1) if noisy else None
+        self.denoise = _mlp(1 + NUM_NOISE_FEATURES, width, 1) if noisy else None
 
-    def node_terms(self, latent: Tensor) -> tuple[Tensor, Tensor]:
+    def node_factors(self, latent: Tensor) -> tuple[Tensor, Tensor]:
         """Return what every node brings to a pair as its left and as its right end, ``[N, K + 2]``.
 
         Besides the terms that match, each end brings how likely a port it is.
@@ -79,7 +79,7 @@ class Decoder(nn.Module):
         """
         return torch.bmm(terms[0][left], terms[1][right].transpose(1, 2))
 
-    def denoised(self, logits: Tensor, noise: Tensor) -> Tensor:
+    def denoise_logits(self, logits: Tensor, noise: Tensor) -> Tensor:
         """Correct logits ``[P]`` by what is seen of the noise, ``[P, 4]``."""
         if self.denoise is None:
             return logits
@@ -87,7 +87,7 @@ class Decoder(nn.Module):
         better: Tensor = logits + self.denoise(seen).squeeze(1)
         return better
 
-    def pair_latents(self, latent: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    def pair_features(self, latent: Tensor, left: Tensor, right: Tensor) -> Tensor:
         """Return what the heads of attribute and node see of a pair, ``[P, 2 Z]``."""
         return torch.cat([latent[left] + latent[right], latent[left] * latent[right]], dim=1)
 
@@ -99,7 +99,7 @@ def _mlp(*sizes: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-class Counter(nn.Module):
+class BridgeCountPredictor(nn.Module):
     """How many bridges join two components: a distribution over 1..largest."""
 
     def __init__(self, features: int, width: int, layers: int, largest: int) -> None:
@@ -109,7 +109,7 @@ class Counter(nn.Module):
             nn.Linear(2 * (2 * width + 1), width), nn.ReLU(), nn.Linear(width, largest)
         )
 
-    def component_terms(
+    def component_features(
         self, matrix: Tensor, features: Tensor, owner: Tensor, components: int
     ) -> Tensor:
         """Return what is known of every component, ``[components, 2 width + 1]``."""

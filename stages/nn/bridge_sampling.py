@@ -9,19 +9,24 @@ from typing import Literal
 import numpy as np
 import torch
 
-from gsx.ragged import Array, Ints, pointers, rows_of
+from gsx.ragged import Array, Ints, pointers, row_indices
 from gsx.stages.graphs.subgraphs import Bools, Floats
-from gsx.stages.graphs.weighted_sampling import draw_from_odds
-from gsx.stages.nn.bridge_diffusion import STEPS, earlier, kept, noise_terms
+from gsx.stages.graphs.weighted_sampling import sample_without_replacement
+from gsx.stages.nn.bridge_diffusion import (
+    DIFFUSION_STEPS,
+    keep_probability,
+    noise_features,
+    reverse_step_probability,
+)
 from gsx.stages.nn.bridge_model import BridgeModel
 
-RUN_PAIRS = 4_000_000
+MAX_RUN_PAIRS = 4_000_000
 """Pairs whose odds are held at once, unless a single attachment has more."""
 BLOCK_PAIRS = 262_144
 BLOCK_ATTACHMENTS = 512
 """Pairs and attachments the decoder looks at together: what stays inside a processor's cache."""
 
-LARGEST_LOGIT = 30.0
+MAX_LOGIT = 30.0
 """Bound of logits before they become odds."""
 
 CountRule = Literal["expected", "sampled"]
@@ -54,7 +59,7 @@ class Attachments:
             self.right_slot[rows],
         )
 
-    def among(self, free: Bools) -> Attachments:
+    def restrict_to(self, free: Bools) -> Attachments:
         """Return them as if there were no nodes but the free ones, ``[N]``, numbered anew."""
         before = pointers(free)
         left, right = before[self.left_start], before[self.right_start]
@@ -72,7 +77,7 @@ class Attachments:
         """Where the pairs of every attachment start, ``[P + 1]``, one attachment after another."""
         return pointers(self.left_count * self.right_count)
 
-    def ends(self, pair: Ints, attachment: Ints) -> tuple[Ints, Ints]:
+    def node_pairs(self, pair: Ints, attachment: Ints) -> tuple[Ints, Ints]:
         """Return the two nodes of some pairs of some attachments."""
         inside = pair - self.ptr[attachment]
         left, right = np.divmod(inside, self.right_count[attachment])
@@ -95,16 +100,16 @@ class Bridges:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nodes:
+class EncodedNodes:
     """What the model knows of the nodes and components of a table of splices."""
 
     mean: Array
-    spread: Array
-    counted: Array
+    std: Array
+    count_features: Array
     """``[S, 2 W + 1]`` per component."""
 
 
-def join_bridges(parts: Sequence[Bridges]) -> Bridges:
+def concat_bridges(parts: Sequence[Bridges]) -> Bridges:
     """Put bridges drawn apart into the order of their attachments."""
     order = np.argsort(np.concatenate([part.attachment for part in parts]), kind="stable")
 
@@ -117,7 +122,7 @@ def join_bridges(parts: Sequence[Bridges]) -> Bridges:
 
 def draw_bridges(
     model: BridgeModel,
-    nodes: Nodes,
+    nodes: EncodedNodes,
     attachments: Attachments,
     stream: np.random.Generator,
     *,
@@ -129,41 +134,43 @@ def draw_bridges(
     How many: the expected number under the pair probabilities, rounded, or drawn from the
     counter. Which: without replacement, in proportion to the odds of the pairs, or at random.
     """
-    return Drawer.of(model, nodes, stream, pairs=pairs, counts=counts).draw(attachments, stream)
+    return BridgeSampler.from_encoded(model, nodes, stream, pairs=pairs, counts=counts).sample(
+        attachments, stream
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawer:
+class BridgeSampler:
     """Latents drawn for the nodes of a table of splices; attachments may be drawn in turns."""
 
     model: BridgeModel
     latent: torch.Tensor
     terms: tuple[torch.Tensor, torch.Tensor]
-    counted: Array
+    count_features: Array
     pairs: PairRule
     counts: CountRule
 
     @classmethod
-    def of(
+    def from_encoded(
         cls,
         model: BridgeModel,
-        nodes: Nodes,
+        nodes: EncodedNodes,
         stream: np.random.Generator,
         *,
         pairs: PairRule,
         counts: CountRule,
-    ) -> Drawer:
+    ) -> BridgeSampler:
         """Draw the latents of all nodes."""
         latent = nodes.mean
         if model.shape.model == "vae" and pairs == "learned":
             drawn = stream.standard_normal(nodes.mean.shape, dtype=np.float32)
-            latent = nodes.mean + nodes.spread * drawn
+            latent = nodes.mean + nodes.std * drawn
         with torch.no_grad():
             state = torch.from_numpy(latent).to(model.device)
-            terms = model.decoder.node_terms(state)
-        return cls(model, state, terms, nodes.counted, pairs, counts)
+            terms = model.decoder.node_factors(state)
+        return cls(model, state, terms, nodes.count_features, pairs, counts)
 
-    def draw(
+    def sample(
         self,
         attachments: Attachments,
         stream: np.random.Generator,
@@ -175,21 +182,21 @@ class Drawer:
         ``wanted`` ``[P]`` says how many of each, 0 where the rule decides.
         """
         with torch.no_grad():
-            likely = _counter(self.model, self.counted, attachments)
+            likely = _count_probabilities(self.model, self.count_features, attachments)
             found = []
             for rows in _runs(attachments):
                 run = _Run(self.model, self.terms, attachments.take(rows), likely[rows])
                 told = None if wanted is None else wanted[rows]
-                at, left, right = _draw_run(run, free, told, stream, self.pairs, self.counts)
+                at, left, right = _sample_run(run, free, told, stream, self.pairs, self.counts)
                 found.append((rows[at], left, right))
             at, left, right = (np.concatenate(part) for part in zip(*found, strict=True))
             order = np.argsort(at, kind="stable")
             at, left, right = at[order], left[order], right[order]
-            attribute, node = _heads(self.model, self.latent, left, right, stream)
+            attribute, node = _sample_heads(self.model, self.latent, left, right, stream)
         return Bridges(at, left, right, attribute, node)
 
 
-def _counter(model: BridgeModel, counted: Array, attachments: Attachments) -> Floats:
+def _count_probabilities(model: BridgeModel, counted: Array, attachments: Attachments) -> Floats:
     """Return the counter's probabilities of 1..largest bridges, ``[P, largest]``."""
     if model.shape.largest_count == 1:
         return np.ones((len(attachments), 1))
@@ -205,7 +212,7 @@ def _runs(attachments: Attachments) -> Iterator[Ints]:
     start = 0
     while start < len(attachments):
         before = ends[start - 1] if start else 0
-        stop = max(int(np.searchsorted(ends, before + RUN_PAIRS, side="right")), start + 1)
+        stop = max(int(np.searchsorted(ends, before + MAX_RUN_PAIRS, side="right")), start + 1)
         yield order[start:stop]
         start = stop
 
@@ -256,7 +263,7 @@ def _padded(start: Ints, count: Ints) -> tuple[Ints, Bools]:
     return np.where(real, start[:, None] + step, start[:, None]), real
 
 
-def _draw_run(
+def _sample_run(
     run: _Run,
     free: Bools | None,
     told: Ints | None,
@@ -268,14 +275,14 @@ def _draw_run(
         run.likely.shape[1] == 1 and told is None and counts == "expected"
     )  # one bridge each, whatever the odds
     if free is not None and alone and pairs == "learned" and run.model.shape.model == "vae":
-        return _draw_single(run, free, stream)
+        return _sample_single_bridges(run, free, stream)
     ptr = run.attachments.ptr
     if pairs == "random":
         odds = np.ones(int(ptr[-1]), dtype=np.float32)
     elif run.model.shape.model == "vae":
-        odds = np.exp(np.clip(run.logits(), -LARGEST_LOGIT, LARGEST_LOGIT))
+        odds = np.exp(np.clip(run.logits(), -MAX_LOGIT, MAX_LOGIT))
     else:
-        odds = _denoised(run, stream)
+        odds = _denoise(run, stream)
     if counts == "sampled" or pairs == "random":
         mark = stream.random(len(run.likely))[:, None]
         wanted = 1 + (run.likely.cumsum(axis=1) < mark).sum(axis=1)
@@ -286,45 +293,49 @@ def _draw_run(
     if told is not None:
         wanted = np.where(told > 0, told, wanted)
     if free is not None:
-        left, right = run.attachments.ends(np.arange(ptr[-1]), rows_of(ptr))
+        left, right = run.attachments.node_pairs(np.arange(ptr[-1]), row_indices(ptr))
         odds = odds * (free[left] & free[right])
-    at, pair = draw_from_odds(odds, ptr, wanted, stream)
-    return at, *run.attachments.ends(pair, at)
+    at, pair = sample_without_replacement(odds, ptr, wanted, stream)
+    return at, *run.attachments.node_pairs(pair, at)
 
 
-def _draw_single(run: _Run, free: Bools, stream: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+def _sample_single_bridges(
+    run: _Run, free: Bools, stream: np.random.Generator
+) -> tuple[Ints, Ints, Ints]:
     """Draw one bridge of every attachment among its pairs of free nodes, looking at no others."""
-    inner, nodes = run.attachments.among(free), np.flatnonzero(free)
-    odds = np.exp(np.clip(run.logits(free), -LARGEST_LOGIT, LARGEST_LOGIT))
+    inner, nodes = run.attachments.restrict_to(free), np.flatnonzero(free)
+    odds = np.exp(np.clip(run.logits(free), -MAX_LOGIT, MAX_LOGIT))
     one = np.ones(len(inner), dtype=np.int64)
-    at, pair = draw_from_odds(odds, inner.ptr, one, stream)
-    left, right = inner.ends(pair, at)
+    at, pair = sample_without_replacement(odds, inner.ptr, one, stream)
+    left, right = inner.node_pairs(pair, at)
     return at, nodes[left], nodes[right]
 
 
-def _denoised(run: _Run, stream: np.random.Generator) -> Array:
+def _denoise(run: _Run, stream: np.random.Generator) -> Array:
     """Walk from pure noise to the belief in every pair; the last step gives the odds."""
     ptr = run.attachments.ptr
     size = int(ptr[-1])
     expected = run.likely @ np.arange(1, run.likely.shape[1] + 1)
     rates = np.repeat(expected / np.maximum(np.diff(ptr), 1), np.diff(ptr)).astype(np.float32)
     rates = np.minimum(rates, 0.5)
-    left, right = run.attachments.ends(np.arange(size), rows_of(ptr))
+    left, right = run.attachments.node_pairs(np.arange(size), row_indices(ptr))
     plain = torch.from_numpy(run.logits()).to(run.model.device)
     bits = (stream.random(size, dtype=np.float32) < rates).astype(np.float32)
     odds = np.empty(size, dtype=np.float32)
-    for step in range(STEPS, 0, -1):
-        level = kept(torch.tensor(float(step))).expand(size)
+    for step in range(DIFFUSION_STEPS, 0, -1):
+        level = keep_probability(torch.tensor(float(step))).expand(size)
         ones = bits > 0
         ends = np.concatenate([left[ones], right[ones]])
         degree = np.bincount(ends, minlength=len(run.terms[1])).astype(np.float32)
         around = (torch.from_numpy(degree[left]), torch.from_numpy(degree[right]))
-        seen = noise_terms(torch.from_numpy(bits), level, *around).to(run.model.device)
-        logits = run.model.decoder.denoised(plain, seen).clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+        seen = noise_features(torch.from_numpy(bits), level, *around).to(run.model.device)
+        logits = run.model.decoder.denoise_logits(plain, seen).clamp(-MAX_LOGIT, MAX_LOGIT)
         odds = logits.exp().cpu().numpy()
         if step > 1:
             true = torch.from_numpy(odds / (1 + odds))
-            one = earlier(torch.from_numpy(bits), true, torch.from_numpy(rates), step)
+            one = reverse_step_probability(
+                torch.from_numpy(bits), true, torch.from_numpy(rates), step
+            )
             bits = (stream.random(size, dtype=np.float32) < one.numpy()).astype(np.float32)
     return odds
 
@@ -332,26 +343,26 @@ def _denoised(run: _Run, stream: np.random.Generator) -> Array:
 def pair_odds(model: BridgeModel, latent: Array, left: Ints, right: Ints) -> Floats:
     """Return the odds of a bridge for each pair of nodes, ``[P]``."""
     with torch.no_grad():
-        terms = model.decoder.node_terms(torch.from_numpy(latent).to(model.device))
+        terms = model.decoder.node_factors(torch.from_numpy(latent).to(model.device))
         ends = (torch.from_numpy(left), torch.from_numpy(right))
-        logits = model.decoder.pair_logits(terms, *ends).clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+        logits = model.decoder.pair_logits(terms, *ends).clamp(-MAX_LOGIT, MAX_LOGIT)
     return np.exp(logits.cpu().numpy().astype(np.float64))
 
 
-def draw_heads(
+def sample_attributes_and_nodes(
     model: BridgeModel, latent: Array, left: Ints, right: Ints, stream: np.random.Generator
 ) -> tuple[Ints, Ints]:
     """Draw the attribute and the bridge node of every pair, as rows of what the model knows."""
     with torch.no_grad():
-        return _heads(model, torch.from_numpy(latent).to(model.device), left, right, stream)
+        return _sample_heads(model, torch.from_numpy(latent).to(model.device), left, right, stream)
 
 
-def _heads(
+def _sample_heads(
     model: BridgeModel, latent: torch.Tensor, left: Ints, right: Ints, stream: np.random.Generator
 ) -> tuple[Ints, Ints]:
     """Draw attributes and bridge nodes from what the decoder thinks of the chosen pairs."""
     ends = (torch.from_numpy(left), torch.from_numpy(right))
-    pair = model.decoder.pair_latents(latent, *ends)
+    pair = model.decoder.pair_features(latent, *ends)
     drawn = []
     for head, known in (
         (model.decoder.attribute, model.shape.attributes),

@@ -1,30 +1,31 @@
-"""The network that a shape describes."""
+"""Build the network of a shape."""
 
 from __future__ import annotations
 
 import torch
 
-from gsx.stages.nn.backbones import Backbone, BackboneShape
-from gsx.stages.nn.edge_selector import Selecting
+from gsx.stages.nn.backbones import Backbone
+from gsx.stages.nn.batches import BackboneShape
+from gsx.stages.nn.edge_selector import SelectorNetwork
 from gsx.stages.nn.gcn import GCN
 
-GraphNetwork = Backbone | Selecting
+GraphNetwork = Backbone | SelectorNetwork
 Network = GraphNetwork | GCN
 
 
-def fresh(
+def build_network(
     shape: BackboneShape, dropout: float, weights: torch.Generator, stream: torch.Generator
 ) -> Network:
     """Return a network with weights drawn from ``weights``; dropout draws from ``stream``."""
-    return _kind(shape).fresh(shape, dropout, weights, stream)
+    return _network_class(shape).with_random_weights(shape, dropout, weights, stream)
 
 
-def empty(shape: BackboneShape) -> Network:
-    """Return a network whose weights are to be loaded."""
-    return _kind(shape)(shape, 0.0, torch.Generator())
+def build_empty_network(shape: BackboneShape) -> Network:
+    """Return a network without dropout, whose weights are loaded later."""
+    return _network_class(shape)(shape, 0.0, torch.Generator())
 
 
-def _kind(shape: BackboneShape) -> type[Backbone | Selecting | GCN]:
+def _network_class(shape: BackboneShape) -> type[Backbone | SelectorNetwork | GCN]:
     if shape.backbone == "gcn":
         return GCN
-    return Selecting if shape.select else Backbone
+    return SelectorNetwork if shape.select else Backbone

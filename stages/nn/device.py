@@ -1,4 +1,4 @@
-"""Where a network computes: on a CPU, or on a GPU where there is one."""
+"""Device and floating-point precision of network computations."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["full", "bf16"]
 
 
-def device_named(name: Device) -> torch.device:
-    """Return a device; ``auto`` takes a GPU where there is one."""
+def resolve_device(name: Device) -> torch.device:
+    """Return the device of a name; ``auto`` is CUDA if available, otherwise the CPU."""
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError(
-            f"no CUDA device for torch {torch.__version__} here. Leave `device` out, or give `cpu`."
+            f"device: no CUDA device is available to torch {torch.__version__}. Omit `device`, or "
+            "set it to `cpu`."
         )
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(name)
 
 
-def fitting_precision(device: torch.device) -> Precision:
-    """Return the precision to train with fastest: bfloat16 on GPUs that compute it, else full.
+def default_precision(device: torch.device) -> Precision:
+    """Return the fastest precision for training: bfloat16 on GPUs that support it, else full.
 
-    On a CPU without instructions for it bfloat16 is slower; ``bench/precision.py`` measures it.
+    CPUs without bfloat16 instructions are slower with it; ``bench/precision.py`` measures this.
     """
     return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "full"
 
 
 @contextmanager
-def computing(device: torch.device, precision: Precision) -> Iterator[None]:
-    """Multiply dense matrices in a precision; sums over neighbors and norms stay full."""
+def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
+    """Multiply dense matrices in ``precision``; sparse products and norms stay full."""
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
         yield

@@ -1,8 +1,10 @@
-"""A network that first selects a part of every graph and then tells the label from that part.
+"""A network that selects a subgraph of every graph and predicts the label from that subgraph.
 
-An encoder reads the whole graph, every edge is scored from the states of its two ends, and the
-best edges of each graph are the part. An edge of the part weighs the sigmoid of its score, an edge
-of the rest what is missing to one, so that scores are learned through the labels.
+An encoder computes node states, every edge is scored from the states of its endpoints, and the best
+edges of each graph form the selected subgraph. Selected edges have the sigmoid of their score as
+weight, other edges one minus the sigmoid. So scores receive gradients from the label loss.
+
+Names of attributes that hold parameters or submodules are keys of the weight files.
 """
 
 from __future__ import annotations
@@ -15,98 +17,98 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from gsx.stages.nn.backbones import Backbone, Dropout, Encoder, draw_weights
+from gsx.stages.nn.backbones import Backbone, Dropout, GraphEncoder, init_backbone_weights
 from gsx.stages.nn.batches import BackboneShape, GraphBatch
-from gsx.stages.nn.subgraph_batch import cut, top_edges
+from gsx.stages.nn.subgraph_batch import edge_subgraphs, top_edges
 
 
-class EdgeScores(nn.Module):
-    """Scores of edges from what lies around their ends."""
+class EdgeScorer(nn.Module):
+    """Scores edges from the states of their endpoints."""
 
     def __init__(self, shape: BackboneShape) -> None:
         super().__init__()
-        assert shape.select  # the shape of a network that selects
-        near = msgspec.structs.replace(
+        assert shape.select  # the shape of a selector network
+        encoder_shape = msgspec.structs.replace(
             shape, backbone="gin", layers=shape.select.layers, select=msgspec.UNSET
         )
-        self.encode = Encoder(near, 0.0, torch.Generator())
+        self.encode = GraphEncoder(encoder_shape, 0.0, torch.Generator())
         self.here = nn.Linear(shape.width, 2 * shape.width)
         self.there = nn.Linear(shape.width, 2 * shape.width, bias=False)
         self.score = nn.Linear(2 * shape.width, 1)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Return ``[E]`` scores, the mean over both directions of an edge."""
+        """Return edge scores ``[E]``, averaged over both directions of an edge."""
         structure = batch.structure
-        assert structure is not None  # laid out for cutting
-        states, links = self.encode.states(batch), structure.links
-        here = self.here(states).index_select(0, links.src)
-        there = self.there(states).index_select(0, links.dst)
+        assert structure is not None  # build_graph_batch adds it for selector networks
+        states, edges = self.encode.node_states(batch), structure.edges
+        here = self.here(states).index_select(0, edges.src)
+        there = self.there(states).index_select(0, edges.dst)
         scores: Tensor = self.score((here + there).relu()).squeeze(1).float()
-        return (scores + scores[structure.back]) / 2
+        return (scores + scores[structure.reverse]) / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
-    """Graphs, and which of their edges were selected."""
+class EdgeSplit:
+    """A batch whose edges are split into selected and other edges."""
 
     batch: GraphBatch
     scores: Tensor
-    """``[E]``."""
+    """``[E]`` edge scores."""
     keep: Tensor
-    """``[E]``."""
+    """``[E]`` whether an edge is selected."""
 
     def selected(self) -> GraphBatch:
-        """Return the parts that were selected; a graph without edges is its own part."""
-        return cut(self.batch, self.keep, self.scores.sigmoid(), bare=True)
+        """Return the selected subgraphs; a graph without edges is kept whole."""
+        return edge_subgraphs(self.batch, self.keep, self.scores.sigmoid(), keep_edgeless=True)
 
-    def rest(self) -> GraphBatch:
-        """Return what the other edges make; nothing is left of graphs without any."""
-        return cut(self.batch, ~self.keep, (-self.scores).sigmoid(), bare=False)
+    def complement(self) -> GraphBatch:
+        """Return the subgraphs of the other edges; empty for graphs without edges."""
+        return edge_subgraphs(self.batch, ~self.keep, (-self.scores).sigmoid(), keep_edgeless=False)
 
 
-class Selecting(nn.Module):
-    """Graphs to features and logits, by way of the parts that are selected."""
+class SelectorNetwork(nn.Module):
+    """An edge scorer and a backbone that classifies the selected subgraphs."""
 
     def __init__(self, shape: BackboneShape, dropout: float, stream: torch.Generator) -> None:
         super().__init__()
         self.shape = shape
-        self.edges = EdgeScores(shape)
-        plain = msgspec.structs.replace(shape, select=msgspec.UNSET)
-        self.backbone = Backbone(plain, dropout, stream)
+        self.edges = EdgeScorer(shape)
+        backbone_shape = msgspec.structs.replace(shape, select=msgspec.UNSET)
+        self.backbone = Backbone(backbone_shape, dropout, stream)
 
     @classmethod
-    def fresh(
+    def with_random_weights(
         cls, shape: BackboneShape, dropout: float, weights: torch.Generator, stream: torch.Generator
-    ) -> Selecting:
-        """Return a network with weights drawn from ``weights``."""
-        return draw_weights(cls(shape, dropout, stream), weights)
+    ) -> SelectorNetwork:
+        """Return a network with weights drawn from ``weights``; dropout draws from ``stream``."""
+        return init_backbone_weights(cls(shape, dropout, stream), weights)
 
     @property
     def dropout(self) -> Dropout:
-        """What drops values, and the stream it draws from."""
+        """Dropout of the backbone, with its random stream."""
         return self.backbone.dropout
 
-    def split(self, batch: GraphBatch) -> Split:
-        """Select the best edges of every graph."""
-        assert self.shape.select  # the shape of a network that selects
+    def split(self, batch: GraphBatch) -> EdgeSplit:
+        """Select the highest-scoring edges of every graph."""
+        assert self.shape.select  # the shape of a selector network
         scores = self.edges(batch)
-        assert batch.structure is not None  # laid out for cutting
+        assert batch.structure is not None  # build_graph_batch adds it for selector networks
         ratio = self.shape.select.ratio
-        return Split(batch, scores, top_edges(scores, batch.structure, len(batch.sizes), ratio))
+        return EdgeSplit(batch, scores, top_edges(scores, batch.structure, len(batch.sizes), ratio))
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return features ``[G, width]`` and logits ``[G, outputs]`` of the selected parts."""
-        found: tuple[Tensor, Tensor] = self.backbone(self.split(batch).selected())
-        return found
+        """Return features ``[G, width]`` and logits ``[G, outputs]`` of the selected subgraphs."""
+        output: tuple[Tensor, Tensor] = self.backbone(self.split(batch).selected())
+        return output
 
 
 @contextmanager
-def unremembered(net: nn.Module) -> Iterator[None]:
-    """Let norms take the batch as it is and remember nothing of it.
+def freeze_batch_norm_statistics(network: nn.Module) -> Iterator[None]:
+    """Normalize with batch statistics and do not update the running statistics.
 
-    Scores are taken on selected parts, so the rest must not move what norms remember.
+    Inference uses selected subgraphs only, so other inputs must not change running statistics.
     """
-    norms = [part for part in net.modules() if isinstance(part, nn.BatchNorm1d)]
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm1d)]
     for norm in norms:
         norm.track_running_stats = False
     try:

@@ -1,7 +1,9 @@
-"""Graph isomorphism networks that aggregate through a sorted sparse matrix.
+"""Graph isomorphism networks that sum over neighbors by a sparse-dense product (spmm).
 
-Sparse times dense is several times faster than gather and scatter on a CPU. Graphs are
+On a CPU, spmm with a sorted matrix is several times faster than gather and scatter. Graphs are
 undirected, so the matrix is its own transpose and serves both passes.
+
+Names of attributes that hold parameters or submodules are keys of the weight files.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from torch import Tensor, nn
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
-Net = TypeVar("Net", bound=nn.Module)
+NetworkT = TypeVar("NetworkT", bound=nn.Module)
 
 
-class _Aggregate(torch.autograd.Function):
+class _NeighborSum(torch.autograd.Function):
     """Product of a symmetric sparse matrix and dense rows."""
 
     @staticmethod
@@ -33,21 +35,24 @@ class _Aggregate(torch.autograd.Function):
         return None, ctx.matrix @ grad
 
 
-def aggregate(matrix: Tensor, rows: Tensor) -> Tensor:
-    """Sum the rows of every node's neighbors."""
-    result: Tensor = _Aggregate.apply(matrix, rows)  # type: ignore[no-untyped-call]
+def sum_neighbors(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Return the sum of every node's neighbor rows, ``[N, width]``."""
+    result: Tensor = _NeighborSum.apply(matrix, rows)  # type: ignore[no-untyped-call]
     return result
 
 
-def adjacency(table: GraphTable, device: torch.device) -> Tensor:
-    """Return all graphs of ``table`` as one sparse block matrix; edges must be sorted by source."""
+def adjacency_matrix(table: GraphTable, device: torch.device) -> Tensor:
+    """Return the block-diagonal adjacency matrix of all graphs of ``table`` as a CSR tensor.
+
+    Edges must be sorted by source.
+    """
     src, dst = global_edges(table)
     size = table.total_nodes
-    rows = np.searchsorted(src, np.arange(size + 1))
+    ptr = np.searchsorted(src, np.arange(size + 1))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         matrix = torch.sparse_csr_tensor(
-            torch.from_numpy(rows),
+            torch.from_numpy(ptr),
             torch.from_numpy(dst),
             torch.ones(len(dst)),
             size=(size, size),
@@ -57,7 +62,7 @@ def adjacency(table: GraphTable, device: torch.device) -> Tensor:
 
 
 class GINLayer(nn.Module):
-    """One round: a node and the sum of its neighbors through a small network."""
+    """One GIN layer: an MLP of a node's state plus the sum of its neighbors' states."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -72,35 +77,36 @@ class GINLayer(nn.Module):
 
     def forward(self, matrix: Tensor, rows: Tensor) -> Tensor:
         """Return new rows ``[N, width]``."""
-        result: Tensor = self.net(rows + aggregate(matrix, rows))
+        result: Tensor = self.net(rows + sum_neighbors(matrix, rows))
         return result
 
 
-class Entrance(nn.Sequential):
-    """Inputs to states; the last ``kinds`` inputs are categories, 0 or 1.
+class InputLayer(nn.Sequential):
+    """Map inputs to states. The last ``num_categories`` inputs are one-hot categories.
 
-    Only numbers are normalized: a rare category would get a value in the hundreds.
+    Batch norm applies to numeric inputs only: normalized, a rare category would have a value in the
+    hundreds.
     """
 
-    def __init__(self, features: int, width: int, kinds: int) -> None:
-        numbers = features - kinds
-        super().__init__(nn.BatchNorm1d(numbers), nn.Linear(features, width), nn.ReLU())
-        self.numbers = numbers
+    def __init__(self, features: int, width: int, num_categories: int) -> None:
+        num_numeric = features - num_categories
+        super().__init__(nn.BatchNorm1d(num_numeric), nn.Linear(features, width), nn.ReLU())
+        self.num_numeric = num_numeric
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return states ``[N, width]``."""
-        norm, linear, rectify = self
-        numbers = norm(rows[:, : self.numbers])
-        states: Tensor = rectify(linear(torch.cat([numbers, rows[:, self.numbers :]], dim=1)))
+        norm, linear, relu = self
+        numeric = norm(rows[:, : self.num_numeric])
+        states: Tensor = relu(linear(torch.cat([numeric, rows[:, self.num_numeric :]], dim=1)))
         return states
 
 
 class GIN(nn.Module):
-    """Input features to node states after every layer, the input layer included."""
+    """GIN that returns the node states after the input layer and after every GIN layer."""
 
-    def __init__(self, features: int, width: int, layers: int, kinds: int = 0) -> None:
+    def __init__(self, features: int, width: int, layers: int, num_categories: int = 0) -> None:
         super().__init__()
-        self.enter = Entrance(features, width, kinds)
+        self.enter = InputLayer(features, width, num_categories)
         self.layers = nn.ModuleList(GINLayer(width) for _ in range(layers))
 
     def forward(self, matrix: Tensor, features: Tensor) -> list[Tensor]:
@@ -111,14 +117,14 @@ class GIN(nn.Module):
         return states
 
 
-def initialize(module: Net, generator: torch.Generator) -> Net:
-    """Draw all weights from a named stream instead of torch's global one."""
-    for part in module.modules():
-        if isinstance(part, nn.Linear):
-            bound = 1 / math.sqrt(part.in_features)
-            nn.init.uniform_(part.weight, -bound, bound, generator=generator)
-            if part.bias is not None:
-                nn.init.uniform_(part.bias, -bound, bound, generator=generator)
-        elif isinstance(part, nn.Embedding):
-            nn.init.normal_(part.weight, generator=generator)
-    return module
+def init_weights(network: NetworkT, generator: torch.Generator) -> NetworkT:
+    """Draw the weights of linear and embedding layers from ``generator``, in place."""
+    for module in network.modules():
+        if isinstance(module, nn.Linear):
+            bound = 1 / math.sqrt(module.in_features)
+            nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+            if module.bias is not None:
+                nn.init.uniform_(module.bias, -bound, bound, generator=generator)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, generator=generator)
+    return network

@@ -1,7 +1,7 @@
-"""What networks see of every node: its place in the structure, its features, its edges' features.
+"""Node inputs of the extractor networks: structure, edge features and node features.
 
-Whole numbers of few kinds are categories, and networks see which one it is, never its number. They
-stay codes in memory and are spread out only where a batch is read.
+Integer columns with few distinct values are categories and become one-hot. Categories are stored as
+codes and expanded only when a batch is read.
 """
 
 from __future__ import annotations
@@ -14,103 +14,104 @@ import torch
 from torch import Tensor
 
 from gsx.ragged import Array, Ints
-from gsx.stages.graphs.structural_features import STRUCTURE_FEATURES, structure_features
+from gsx.stages.graphs.structural_features import STRUCTURAL_FEATURES, structural_features
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
-MOST_KINDS = 64
-"""Distinct whole numbers up to which a column holds categories."""
-READ_NODES = 1 << 16
-"""Nodes looked at together when nothing is learned; a larger graph is looked at alone."""
+MAX_CATEGORIES = 64
+"""Largest number of distinct integers in a column of categories."""
+MAX_BATCH_NODES = 1 << 16
+"""Nodes per batch at inference. A larger graph is a batch by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coding:
-    """How the columns of one feature array are read, fixed by the training graphs."""
+class FeatureEncoding:
+    """Encoding of the columns of a feature array, fitted on training graphs."""
 
-    kinds: tuple[tuple[int, Array], ...]
-    """Columns of categories, each with its sorted values; unseen values are no category."""
-    reals: tuple[int, ...]
-    """Columns of numbers."""
+    categorical: tuple[tuple[int, Array], ...]
+    """Categorical columns, each with its sorted values. Other values belong to no category."""
+    numeric: tuple[int, ...]
+    """Numeric columns."""
 
     @property
-    def width(self) -> int:
-        """Categories in all, unseen ones left out."""
-        return sum(len(values) for _, values in self.kinds)
+    def num_categories(self) -> int:
+        """Number of categories of all columns."""
+        return sum(len(values) for _, values in self.categorical)
 
     def codes(self, features: Array) -> Ints:
-        """Return the category of every value, ``[R, K]``, counted over columns; -1 unseen."""
-        codes = np.full((len(features), len(self.kinds)), -1, dtype=np.int64)
+        """Return category codes ``[R, K]``, numbered over all columns; -1 for unknown values."""
+        codes = np.full((len(features), len(self.categorical)), -1, dtype=np.int64)
         first = 0
-        for place, (column, values) in enumerate(self.kinds):
-            at = np.minimum(np.searchsorted(values, features[:, column]), len(values) - 1)
-            seen = values[at] == features[:, column]
-            codes[seen, place] = first + at[seen]
+        for index, (column, values) in enumerate(self.categorical):
+            code = np.minimum(np.searchsorted(values, features[:, column]), len(values) - 1)
+            matches = values[code] == features[:, column]
+            codes[matches, index] = first + code[matches]
             first += len(values)
         return codes
 
-    def numbers(self, features: Array) -> Array:
-        """Return the columns of numbers, ``[R, F]`` float32."""
-        return features[:, list(self.reals)].astype(np.float32)
+    def numeric_values(self, features: Array) -> Array:
+        """Return the numeric columns, ``[R, F]`` float32."""
+        return features[:, list(self.numeric)].astype(np.float32)
 
 
-def coding_of(features: Array) -> Coding:
-    """Decide how to read ``[R, F]`` features; constant columns are left out."""
-    kinds, reals = [], []
+def fit_encoding(features: Array) -> FeatureEncoding:
+    """Return the encoding of features ``[R, F]``; constant columns are dropped."""
+    categorical, numeric = [], []
     for column in range(features.shape[1]):
         values = np.unique(features[:, column])
         if len(values) < 2:
             continue
-        if features.dtype.kind in "iub" and len(values) <= MOST_KINDS:
-            kinds.append((column, values))
+        if features.dtype.kind in "iub" and len(values) <= MAX_CATEGORIES:
+            categorical.append((column, values))
         else:
-            reals.append(column)
-    return Coding(tuple(kinds), tuple(reals))
+            numeric.append(column)
+    return FeatureEncoding(tuple(categorical), tuple(numeric))
 
 
-def spread(codes: Ints, width: int) -> Array:
-    """Return codes ``[R, K]`` as zeros and ones, ``[R, width]`` float32."""
-    rows, places = np.nonzero(codes >= 0)
-    dense = np.zeros((len(codes), width), dtype=np.float32)
-    dense[rows, codes[rows, places]] = 1
+def one_hot(codes: Ints, num_categories: int) -> Array:
+    """Return codes ``[R, K]`` as zeros and ones, ``[R, num_categories]`` float32."""
+    rows, columns = np.nonzero(codes >= 0)
+    dense = np.zeros((len(codes), num_categories), dtype=np.float32)
+    dense[rows, codes[rows, columns]] = 1
     return dense
 
 
-def with_structure(graphs: GraphTable) -> GraphTable:
-    """Add the column ``numbers`` ``[N, S]``: structure, sums over a node's edges, own numbers.
+def add_numeric_inputs(graphs: GraphTable) -> GraphTable:
+    """Add a node column ``numeric_inputs`` ``[N, S]``.
 
-    On a subgraph, structure and edges are those of the subgraph.
+    It holds structural features, sums of edge features over each node's edges, and numeric node
+    features. For subgraphs, only the nodes and edges of the subgraph count.
     """
-    parts = [structure_features(graphs)]
+    inputs = [structural_features(graphs)]
     if "edge_inputs" in graphs.edge:
         values = graphs.dense("edge", "edge_inputs")
         src, _ = global_edges(graphs)
         sums = [np.bincount(src, v, minlength=graphs.total_nodes) for v in values.T]
-        parts.append(np.column_stack(sums).astype(np.float32))
-    parts.append(graphs.dense("node", "reals"))
-    return graphs.with_columns(node={"numbers": np.column_stack(parts).astype(np.float32)})
+        inputs.append(np.column_stack(sums).astype(np.float32))
+    inputs.append(graphs.dense("node", "numeric"))
+    return graphs.with_columns(node={"numeric_inputs": np.column_stack(inputs).astype(np.float32)})
 
 
-def rows_for(batch: GraphTable, kinds: int, device: torch.device) -> Tensor:
-    """Return what networks see of the nodes of a batch, ``[N, S + kinds]``."""
-    numbers = batch.dense("node", "numbers")
-    if kinds:
-        numbers = np.column_stack([numbers, spread(batch.dense("node", "codes"), kinds)])
-    return torch.from_numpy(np.ascontiguousarray(numbers)).to(device)
+def node_inputs(batch: GraphTable, num_categories: int, device: torch.device) -> Tensor:
+    """Return the network inputs of the nodes of a batch, ``[N, S + num_categories]``."""
+    inputs = batch.dense("node", "numeric_inputs")
+    if num_categories:
+        inputs = np.column_stack([inputs, one_hot(batch.dense("node", "codes"), num_categories)])
+    return torch.from_numpy(np.ascontiguousarray(inputs)).to(device)
 
 
-def input_width(graphs: GraphTable, kinds: int) -> int:
-    """Return how many inputs a node has."""
+def input_width(graphs: GraphTable, num_categories: int) -> int:
+    """Return the number of network inputs of a node."""
     edges = graphs.dense("edge", "edge_inputs").shape[1] if "edge_inputs" in graphs.edge else 0
-    reals: int = graphs.dense("node", "reals").shape[1]
-    return len(STRUCTURE_FEATURES) + edges + reals + kinds
+    numeric: int = graphs.dense("node", "numeric").shape[1]
+    return len(STRUCTURAL_FEATURES) + edges + numeric + num_categories
 
 
-def parts_of(graphs: GraphTable) -> Iterator[GraphTable]:
-    """Yield runs of graphs that fit in memory together, at least one graph each."""
+def iter_graph_batches(graphs: GraphTable) -> Iterator[GraphTable]:
+    """Yield consecutive graphs in batches of at most ``MAX_BATCH_NODES`` nodes, or one graph."""
     start = 0
     while start < len(graphs):
-        limit = graphs.node_ptr[start] + READ_NODES
+        limit = graphs.node_ptr[start] + MAX_BATCH_NODES
         stop = max(int(np.searchsorted(graphs.node_ptr, limit, side="right")) - 1, start + 1)
         yield graphs.slice(start, stop)
         start = stop

@@ -1,4 +1,8 @@
-"""Losses and information for every kind of label: soft classes, tasks with gaps, values."""
+"""Losses, class priors and predictions for every task, with missing labels.
+
+``classification`` has soft labels over classes, ``binary`` and ``multitask`` have one logit per
+task, ``regression`` has real values. Missing labels are NaN.
+"""
 
 from __future__ import annotations
 
@@ -10,59 +14,58 @@ EPSILON = 1e-6
 
 
 def row_loss(logits: Tensor, y: Tensor, task: str) -> Tensor:
-    """Return the loss of every row; what is missing (NaN) costs nothing.
+    """Return the loss of every row; missing labels (NaN) contribute nothing.
 
-    ``logits`` and ``y`` are ``[…, C]``.
+    ``logits`` and ``y`` are ``[…, C]``. The loss is cross-entropy for classes, the mean binary
+    cross-entropy over labelled tasks, or the mean squared error over labelled values.
     """
-    known = ~torch.isnan(y)
+    labelled = ~torch.isnan(y)
     target = torch.nan_to_num(y)
     if task == "classification":
         return -(target * logits.log_softmax(dim=-1)).sum(dim=-1)
     if task == "regression":
-        each = (logits - target) ** 2
+        losses = (logits - target) ** 2
     else:
-        each = functional.binary_cross_entropy_with_logits(
+        losses = functional.binary_cross_entropy_with_logits(
             logits, target.expand_as(logits), reduction="none"
         )
-    return (each * known).sum(dim=-1) / known.sum(dim=-1).clamp_min(1)
+    return (losses * labelled).sum(dim=-1) / labelled.sum(dim=-1).clamp_min(1)
 
 
-def prior_of(y: Tensor, task: str) -> Tensor:
-    """Return what is known of a label before looking: class shares, rates or means, ``[C]``."""
+def estimate_prior(y: Tensor, task: str) -> Tensor:
+    """Return the prior of the labels ``[C]``: class shares, positive rates or mean values."""
     prior = torch.nanmean(y, dim=0)
     return prior if task == "regression" else prior.clamp(EPSILON, 1 - EPSILON)
 
 
 def prior_logits(prior: Tensor, task: str) -> Tensor:
-    """Return the logits ``[C]`` of someone who knows the prior alone."""
+    """Return the logits ``[C]`` of the label prior (logit prior)."""
     if task == "regression":
         return prior
     return prior.log() if task == "classification" else prior.logit()
 
 
-def information(logits: Tensor, prior: Tensor, task: str) -> Tensor:
-    """Return how far each row's belief is from the prior, in nats; squared distance for values."""
+def kl_from_prior(logits: Tensor, prior: Tensor, task: str) -> Tensor:
+    """Return the KL divergence of each row's prediction from the prior, in nats.
+
+    Tasks are summed. For regression, return the squared distance from the prior.
+    """
     if task == "classification":
-        belief = logits.softmax(dim=-1)
-        return (belief * (belief.clamp_min(EPSILON).log() - prior.log())).sum(dim=-1)
+        probability = logits.softmax(dim=-1)
+        return (probability * (probability.clamp_min(EPSILON).log() - prior.log())).sum(dim=-1)
     if task == "regression":
         return ((logits - prior) ** 2).sum(dim=-1)
-    belief = logits.sigmoid().clamp(EPSILON, 1 - EPSILON)
-    yes = belief * (belief.log() - prior.log())
-    no = (1 - belief) * ((1 - belief).log() - (1 - prior).log())
-    return (yes + no).sum(dim=-1)
+    probability = logits.sigmoid().clamp(EPSILON, 1 - EPSILON)
+    positive = probability * (probability.log() - prior.log())
+    negative = (1 - probability) * ((1 - probability).log() - (1 - prior).log())
+    return (positive + negative).sum(dim=-1)
 
 
-def log_belief(logits: Tensor, task: str, target: Tensor) -> Tensor:
-    """Return how well each row tells ``target`` ``[…, C]``: minus its loss."""
-    return -row_loss(logits, target, task)
+def predicted_label(logits: Tensor, prior: Tensor, task: str) -> Tensor:
+    """Return the predicted label of every row: one-hot class, 0 or 1 per task, or the value.
 
-
-def decided(logits: Tensor, prior: Tensor, task: str) -> Tensor:
-    """Return the label a row has decided for: a class, a yes or no per task, or the value.
-
-    A task is a yes where belief in it has risen above its prior: where nearly all say no, hardly
-    any belief passes one half, and all rows would be taken for the same.
+    A task is positive where its logit exceeds the logit of its prior. A threshold of one half would
+    make nearly all predictions of a rare task negative.
     """
     if task == "classification":
         return functional.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
@@ -71,8 +74,12 @@ def decided(logits: Tensor, prior: Tensor, task: str) -> Tensor:
     return (logits > prior_logits(prior, task)).to(logits.dtype)
 
 
-def beyond(logits: Tensor, prior: Tensor, task: str) -> Tensor:
-    """Return logits of yes-or-no tasks as if yes and no had been equally likely before looking."""
+def remove_prior(logits: Tensor, prior: Tensor, task: str) -> Tensor:
+    """Return the logits of binary tasks minus the logits of their prior.
+
+    The result corresponds to equally frequent positives and negatives. Logits of classes and values
+    are returned unchanged.
+    """
     if task in ("classification", "regression"):
         return logits
     return logits - prior_logits(prior, task)

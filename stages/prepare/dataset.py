@@ -1,4 +1,4 @@
-"""What a family of datasets offers to `prepare`: names, what it needs, and the graphs."""
+"""Interface of a dataset family: names, metadata, options, and a function that opens a dataset."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gsx.errors import UsageError, nearest
+from gsx.errors import UsageError, did_you_mean
 from gsx.schema import CorpusInfo, Level
+from gsx.stages.block_executor import BlockExecutor, ProcessExecutor
 from gsx.storage.artifacts.manifest import Dropped
 from gsx.table import GraphTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawFile:
-    """A file that a user brings."""
+    """A raw file that a dataset is built from."""
 
     paths: tuple[str, ...]
-    """Where it may lie under the folder of raw files; the first that is there is read."""
+    """Possible paths below the raw data directory; the first existing one is read."""
     what: str
-    """What the file is and where it comes from."""
+    """Content and origin of the file, for error messages."""
 
     def find(self, folder: Path) -> tuple[str, Path] | None:
-        """Return the name and the path of the file under ``folder``; None when it is not there."""
+        """Return the name and path of the file below ``folder``; None if it does not exist."""
         for name in self.paths:
             if (folder / name).is_file():
                 return name, folder / name
@@ -31,96 +32,98 @@ class RawFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """What is known of a dataset before it is made."""
+class DatasetMetadata:
+    """Metadata of a dataset, available without reading any file."""
 
     shift: str
-    """What shifts between splits."""
+    """Domain that shifts between splits."""
     level: Level = "graph"
     counts: Mapping[str, int]
-    """Graphs (or nodes) of every split, as published."""
+    """Published number of graphs (or nodes) of every split."""
     raw: tuple[RawFile, ...] = ()
-    """Files it is made from; none for datasets that are built in."""
+    """Raw files; empty for synthetic datasets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is asked of a family."""
+class DatasetRequest:
+    """Resolved options for opening a dataset."""
 
     name: str
     num_graphs: int | None
-    """As the family resolved it; None for datasets that have the size of their files."""
+    """Number of graphs; None if the raw files determine it."""
     seed: int
     raw: Mapping[str, Path]
-    """Path of every raw file, by name."""
+    """Name → path of every raw file."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Further options, as the family resolved them."""
+    """Options of this family, resolved."""
+    executor: BlockExecutor = field(default_factory=ProcessExecutor)
+    """Maps functions over blocks of raw data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A dataset, ready to be written."""
+class PreparedDataset:
+    """An opened dataset, ready to be written shard by shard."""
 
     info: CorpusInfo
     split_sizes: Mapping[str, int]
-    """Graphs of every split, dropped ones not counted."""
+    """Number of graphs of every split, without dropped graphs."""
     build: Callable[[str, int, int], GraphTable]
-    """Return graphs ``start:stop`` of a split; threads may call it side by side."""
+    """Return graphs ``start:stop`` of a split; safe to call from several threads."""
     dropped: tuple[Dropped, ...] = ()
-    """What the raw files hold but the corpus does not."""
+    """Rows of the raw files that are not part of the corpus."""
     warnings: tuple[str, ...] = ()
-    """What a user should know."""
+    """Warnings for the user."""
     summary: Mapping[str, Any] = field(default_factory=dict)
-    """Further facts for the manifest."""
+    """Additional entries of the manifest's summary."""
 
 
 def resolve_options(
-    name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]
+    name: str, options: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return ``given`` over ``defaults``; refuse an option that has no default here."""
-    for option in given:
+    """Merge ``options`` into ``defaults``; reject an option without a default."""
+    for option in options:
         if option not in defaults:
-            takes = nearest(option, defaults) if defaults else "It has none of its own."
-            raise UsageError(f"{name} has no option `{option}`. {takes}")
-    return {**defaults, **given}
+            hint = did_you_mean(option, defaults) if defaults else "It has no options."
+            raise UsageError(f"{name} has no option `{option}`. {hint}")
+    return {**defaults, **options}
 
 
-def no_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Refuse all options."""
-    return resolve_options(name, given, {})
+def reject_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Reject all options."""
+    return resolve_options(name, options, {})
 
 
-def size_of_files(name: str, num_graphs: int | None) -> None:
-    """Refuse a number of graphs, for datasets whose files decide it."""
+def reject_num_graphs(name: str, num_graphs: int | None) -> None:
+    """Reject a number of graphs, for datasets whose raw files determine it."""
     if num_graphs is not None:
-        raise UsageError(f"{name} has as many graphs as its raw files hold; leave out num_graphs.")
+        raise UsageError(f"{name}: the raw files set the number of graphs. Remove num_graphs.")
 
 
 def check_environments(name: str, environments: object, words: tuple[str, ...] = ()) -> None:
-    """Refuse a number of environments that is none."""
+    """Reject an invalid number of environments; ``words`` are other allowed values."""
     if not isinstance(environments, int) or not 1 <= environments <= 1000:
         raise UsageError(
-            f"{name}: environments must be a whole number in 1..1000"
-            f"{''.join(f' or `{word}`' for word in words)}; got {environments}"
+            f"{name}: environments must be an integer in 1..1000"
+            f"{''.join(f' or `{word}`' for word in words)} (found {environments})"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """Datasets made by the same code."""
+class DatasetFamily:
+    """Datasets that share one implementation."""
 
     names: tuple[str, ...]
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names, and the name each stands for."""
+    """Alternative name → name."""
     listed: bool = True
-    """Whether these are datasets that are known before a user names files."""
-    card: Callable[[str], Card]
-    """Describe a dataset without reading anything."""
+    """Whether `gsx datasets` lists them; False for user data."""
+    metadata: Callable[[str], DatasetMetadata]
+    """Return the metadata of a dataset."""
     size: Callable[[str, int | None], int | None]
-    """Resolve the number of graphs that was asked for, or refuse it."""
-    options: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = no_options
-    """Resolve the options that only some datasets have, or refuse them."""
-    more_files: Callable[[str, Mapping[str, Any]], dict[str, Path]] = lambda _name, _options: {}
-    """Return files that options ask for beside those of the card, by name."""
-    open: Callable[[Order], Source]
-    """Read or plan a dataset."""
+    """Resolve or reject the requested number of graphs."""
+    options: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = reject_options
+    """Resolve or reject the options that only some datasets have."""
+    extra_files: Callable[[str, Mapping[str, Any]], dict[str, Path]] = lambda _name, _options: {}
+    """Name → path of additional files that the options require."""
+    open: Callable[[DatasetRequest], PreparedDataset]
+    """Open a dataset: read its files, or plan its generation."""

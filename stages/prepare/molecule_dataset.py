@@ -1,4 +1,4 @@
-"""Corpora of molecules from SMILES: the graphs, where they go, and what could not be read."""
+"""Molecule datasets: parse SMILES, split the rows and describe the corpus."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import numpy as np
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Ints
 from gsx.schema import SPLITS, Column, CorpusInfo, Feature, corpus_columns
+from gsx.stages.block_executor import BlockExecutor
 from gsx.stages.chem.features import ATOM_FEATURES, BOND_FEATURES, FEATURE_DTYPE
-from gsx.stages.prepare.dataset import Source
+from gsx.stages.prepare.dataset import PreparedDataset
 from gsx.stages.prepare.kmeans import embed_graphs
-from gsx.stages.prepare.readers.csv_tables import Coded
-from gsx.stages.prepare.readers.smiles_blocks import MoleculeRows, read_smiles
+from gsx.stages.prepare.readers.csv_tables import CodedColumn
+from gsx.stages.prepare.readers.smiles_blocks import ParsedMolecules, read_smiles
 from gsx.stages.prepare.split_methods import split_counts
 from gsx.stages.prepare.splitting import (
-    Domains,
-    Placed,
-    Rule,
+    ItemDomains,
+    SplitAssignment,
+    SplitRule,
+    assign_splits,
+    assignment_columns,
     coded_domains,
     empty_split_warnings,
-    environments,
+    environment_table,
     infer_environments,
-    place,
-    placed_columns,
 )
 from gsx.stages.prepare.targets import Labels
 from gsx.storage.artifacts.manifest import Dropped
@@ -38,12 +39,11 @@ _EXTRAS = (
            doc="SMILES of the Bemis-Murcko scaffold without chirality; empty without rings"),
 )  # fmt: skip
 UNREADABLE = "rows of the raw file that RDKit cannot read"
-"""Modules whose code decides graphs and splits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """What a corpus says of itself."""
+class CorpusDescription:
+    """Name, description, licence and citation of a corpus."""
 
     name: str
     description: str
@@ -52,81 +52,90 @@ class About:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Asked:
-    """Rows of a raw file, and how to split them."""
+class MoleculeRequest:
+    """Rows of a raw file, their labels, and how to split them."""
 
     where: str
-    """Stands for the file in errors."""
+    """Name of the file in error messages."""
     smiles: Iterable[str]
     labels: Labels
     domain: str
     """``size``, ``scaffold``, or the name of ``column``."""
-    column: Coded | None = None
-    """What rows are sorted by, where that is neither size nor scaffold."""
-    rule: Rule
+    column: CodedColumn | None = None
+    """Domain of every row, unless it is size or scaffold."""
+    rule: SplitRule
     given: Ints | None = None
     """``[n]`` split of every row, for the rule ``column``."""
     infer: bool = False
-    """Whether environments are groups of molecules that look alike, not parts of the domain."""
+    """Whether environments are inferred by clustering instead of ranges of the domain."""
     unreadable_placed: bool = False
-    """Whether rows that cannot be read take part in the split before they are left out; not with
-    ``infer``."""
+    """Whether unreadable rows take part in the split before they are dropped; not with ``infer``."""
     strict: bool = False
-    """Whether rows that cannot be read are an error."""
+    """Whether an unreadable row is an error."""
+    executor: BlockExecutor
+    """Parses blocks of SMILES."""
 
 
-def open_molecules(asked: Asked, about: About, stream: np.random.Generator) -> Source:
-    """Read the SMILES, split the rows and make ready to write the graphs."""
+def open_molecules(
+    request: MoleculeRequest, description: CorpusDescription, stream: np.random.Generator
+) -> PreparedDataset:
+    """Parse the SMILES and split the rows."""
     try:
         from gsx.stages.chem.smiles_reader import RDKIT_VERSION
     except ImportError as error:
         raise UsageError(
-            f"{about.name} needs RDKit and SciPy. Install them: `pip install 'gsx[pipeline]'`."
+            f"{description.name} needs RDKit and SciPy. Install them: `pip install 'gsx[pipeline]'`."
         ) from error
-    read = read_smiles(asked.smiles)
-    _check(asked, read)
-    rows = np.arange(read.count) if asked.unreadable_placed else read.rows
-    domains = _domains(asked, read, rows)
-    given = None if asked.given is None else asked.given[rows]
-    placed = place(domains, asked.rule, stream, where=asked.where, given=given)
-    if asked.infer:
-        words = _features(ATOM_FEATURES)
-        placed = infer_environments(
-            placed, read.sizes, lambda pool: embed_graphs(read.take(pool), words), stream
+    parsed = read_smiles(request.smiles, request.executor)
+    _check(request, parsed)
+    rows = np.arange(parsed.count) if request.unreadable_placed else parsed.rows
+    domains = _domains(request, parsed, rows)
+    given = None if request.given is None else request.given[rows]
+    assignment = assign_splits(domains, request.rule, stream, where=request.where, given=given)
+    if request.infer:
+        features = _features(ATOM_FEATURES)
+        assignment = infer_environments(
+            assignment, parsed.sizes, lambda pool: embed_graphs(parsed.take(pool), features), stream
         )
-    inside = np.searchsorted(rows, read.rows)
-    split, env_id, domain = placed.split[inside], placed.env_id[inside], domains.number[inside]
+    inside = np.searchsorted(rows, parsed.rows)
+    split, env_id, domain = (
+        assignment.split[inside],
+        assignment.env_id[inside],
+        domains.number[inside],
+    )
 
     def build(name: str, start: int, stop: int) -> GraphTable:
         chosen = np.flatnonzero(split == SPLITS.index(name))[start:stop]
-        row = read.rows[chosen]
-        y, label = asked.labels.y[row], asked.labels.label[row]
-        columns = placed_columns(row, split[chosen], env_id[chosen], domain[chosen], y, label)
-        table = read.take(chosen)
+        row = parsed.rows[chosen]
+        y, label = request.labels.y[row], request.labels.label[row]
+        columns = assignment_columns(row, split[chosen], env_id[chosen], domain[chosen], y, label)
+        table = parsed.take(chosen)
         return replace(table, graph={**columns, **table.graph})
 
     sizes = split_counts(split)
-    return Source(
-        info=corpus_info(asked, about, placed),
+    return PreparedDataset(
+        info=corpus_info(request, description, assignment),
         split_sizes=sizes,
         build=build,
-        dropped=_dropped(read),
-        warnings=(*empty_split_warnings(sizes), *filter(None, [placed.note])),
-        summary={"rdkit": RDKIT_VERSION, "rows": split_counts(placed.split)},
+        dropped=_dropped(parsed),
+        warnings=(*empty_split_warnings(sizes), *filter(None, [assignment.note])),
+        summary={"rdkit": RDKIT_VERSION, "rows": split_counts(assignment.split)},
     )
 
 
-def corpus_info(asked: Asked, about: About, placed: Placed) -> CorpusInfo:
+def corpus_info(
+    request: MoleculeRequest, description: CorpusDescription, assignment: SplitAssignment
+) -> CorpusInfo:
     """Describe the corpus."""
-    labels = asked.labels
+    labels = request.labels
     return CorpusInfo(
-        name=about.name,
+        name=description.name,
         task=labels.task,
         metric=labels.metric,
         outputs=labels.outputs,
-        domain=asked.domain,
-        domains=placed.domains.texts(),
-        environments=environments(placed),
+        domain=request.domain,
+        domains=assignment.domains.texts(),
+        environments=environment_table(assignment),
         columns=corpus_columns(
             outputs=len(labels.outputs),
             num_features=len(ATOM_FEATURES),
@@ -138,60 +147,60 @@ def corpus_info(asked: Asked, about: About, placed: Placed) -> CorpusInfo:
             extras=_EXTRAS,
         ),
         num_features=len(ATOM_FEATURES),
-        description=about.description,
-        licence=about.licence,
-        citation=about.citation,
+        description=description.description,
+        licence=description.licence,
+        citation=description.citation,
     )
 
 
-def _check(asked: Asked, read: MoleculeRows) -> None:
-    if not len(read.rows):
-        raise StageError(f"{asked.where}: not one of its {read.count} SMILES can be read")
-    if asked.strict:
-        refuse_unreadable(asked.where, _dropped(read), read.count)
+def _check(request: MoleculeRequest, parsed: ParsedMolecules) -> None:
+    if not len(parsed.rows):
+        raise StageError(f"{request.where}: none of its {parsed.count} SMILES is readable")
+    if request.strict:
+        reject_unreadable(request.where, _dropped(parsed), parsed.count)
 
 
-def refuse_unreadable(where: str, dropped: Iterable[Dropped], count: int) -> None:
-    """Refuse a table of ``count`` rows where some of them cannot be read."""
-    for lost in dropped:
-        if lost.reason == UNREADABLE:
-            shown = "".join(f"\n  {each}" for each in lost.examples[:10])
-            more = "\n  …" if lost.count > 10 else ""
+def reject_unreadable(where: str, dropped: Iterable[Dropped], count: int) -> None:
+    """Reject a table of ``count`` rows if some of them are unreadable."""
+    for entry in dropped:
+        if entry.reason == UNREADABLE:
+            examples = "".join(f"\n  {example}" for example in entry.examples[:10])
+            more = "\n  …" if entry.count > 10 else ""
             raise StageError(
-                f"{where}: {lost.count} of {count} SMILES cannot be read:"
-                f"{shown}{more}\nLeave out --strict to go on without these rows."
+                f"{where}: {entry.count} of {count} SMILES are unreadable:"
+                f"{examples}{more}\nRemove --strict to continue without these rows."
             )
 
 
-def _domains(asked: Asked, read: MoleculeRows, rows: Ints) -> Domains:
-    """Return the domains of rows; what cannot be read counts characters and has no scaffold."""
-    if asked.domain == "size":
-        atoms = np.zeros(read.count, dtype=np.int64)
-        atoms[read.rows] = read.sizes
-        atoms[read.refused.rows] = read.refused.lengths
+def _domains(request: MoleculeRequest, parsed: ParsedMolecules, rows: Ints) -> ItemDomains:
+    """Return the domains of rows; the size of an unreadable row is its number of characters."""
+    if request.domain == "size":
+        atoms = np.zeros(parsed.count, dtype=np.int64)
+        atoms[parsed.rows] = parsed.sizes
+        atoms[parsed.refused.rows] = parsed.refused.lengths
         keys, number = np.unique(atoms[rows], return_inverse=True)
-        return Domains(keys.tolist(), number, "atoms")
-    if asked.domain == "scaffold":
-        code = np.full(read.count, len(read.scaffolds), dtype=np.int64)
-        code[read.rows] = read.scaffold
-        return coded_domains((*read.scaffolds, ""), code[rows], "scaffolds", numbered=True)
-    if asked.column is None:
-        raise StageError(f"{asked.where}: no domain `{asked.domain}`")
-    return coded_domains(asked.column.values, asked.column.code[rows], asked.domain)
+        return ItemDomains(keys.tolist(), number, "atoms")
+    if request.domain == "scaffold":
+        code = np.full(parsed.count, len(parsed.scaffolds), dtype=np.int64)
+        code[parsed.rows] = parsed.scaffold
+        return coded_domains((*parsed.scaffolds, ""), code[rows], "scaffolds", numbered=True)
+    if request.column is None:
+        raise StageError(f"{request.where}: no domain `{request.domain}`")
+    return coded_domains(request.column.values, request.column.code[rows], request.domain)
 
 
-def _dropped(read: MoleculeRows) -> tuple[Dropped, ...]:
-    if not read.refused:
+def _dropped(parsed: ParsedMolecules) -> tuple[Dropped, ...]:
+    if not parsed.refused:
         return ()
-    examples = tuple(f"row {row}: {reason}" for row, reason in read.refused.reasons.items())
+    examples = tuple(f"row {row}: {reason}" for row, reason in parsed.refused.reasons.items())
     return (
         Dropped(
             reason=UNREADABLE,
-            count=len(read.refused),
+            count=len(parsed.refused),
             examples=examples,
         ),
     )
 
 
 def _features(words: Mapping[str, tuple[str, ...]]) -> tuple[Feature, ...]:
-    return tuple(Feature(name=name, words=each) for name, each in words.items())
+    return tuple(Feature(name=name, words=categories) for name, categories in words.items())

@@ -1,4 +1,4 @@
-"""What datasets that label nodes share: one graph, features of nodes, and where nodes go."""
+"""Node-level datasets: one graph with labelled nodes, and helpers for reading it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,33 @@ import numpy as np
 
 from gsx.errors import StageError, UsageError
 from gsx.provenance import source_provenance
-from gsx.ragged import Array, Ints, Ragged, pointers, rows_of
+from gsx.ragged import Array, Ints, Ragged, pointers, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo, corpus_columns
-from gsx.stages.prepare.dataset import Source
+from gsx.stages.prepare.dataset import PreparedDataset
 from gsx.stages.prepare.split_methods import UNUSED
-from gsx.stages.prepare.splitting import Placed, environments
+from gsx.stages.prepare.splitting import SplitAssignment, environment_table
 from gsx.stages.prepare.targets import Labels
 from gsx.storage.artifacts.manifest import Dropped
 from gsx.table import GraphTable, Values
 
-"""Modules whose code decides the graphs of every such dataset."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeGraph:
-    """One graph whose nodes are labelled."""
+    """One graph with labelled nodes."""
 
     features: Array | Ragged
-    """``[N, F]`` numbers, or of every node the features it has, in rising order."""
+    """``[N, F]`` numbers, or the sorted indices of the non-zero features of every node."""
     num_features: int
     src: Ints
     dst: Ints
-    """Edges as they were read, each in one direction or in both, once or often."""
+    """Edges as read: in one or both directions, possibly repeated."""
     labels: Labels
-    placed: Placed
+    placed: SplitAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """What a corpus says of itself."""
+class NodeCorpusDescription:
+    """Name, domain, description, licence and citation of a corpus."""
 
     name: str
     domain: str
@@ -45,19 +43,19 @@ class About:
     citation: str
 
 
-def one_graph(name: str, num_graphs: int | None) -> None:
-    """Refuse a number of graphs."""
+def reject_num_graphs_of_nodes(name: str, num_graphs: int | None) -> None:
+    """Reject a number of graphs."""
     if num_graphs is not None:
-        raise UsageError(f"{name} is one graph whose nodes are labelled; leave out num_graphs.")
+        raise UsageError(f"{name} is one graph with labelled nodes. Remove num_graphs.")
 
 
-def node_source(
+def node_dataset(
     graph: NodeGraph,
-    about: About,
+    about: NodeCorpusDescription,
     *,
     dropped: tuple[Dropped, ...] = (),
     warnings: tuple[str, ...] = (),
-) -> Source:
+) -> PreparedDataset:
     """Return a dataset of one graph in the split ``all``."""
     table = node_table(graph)
     info = CorpusInfo(
@@ -68,7 +66,7 @@ def node_source(
         outputs=graph.labels.outputs,
         domain=about.domain,
         domains=graph.placed.domains.texts(),
-        environments=environments(graph.placed),
+        environments=environment_table(graph.placed),
         columns=corpus_columns(
             outputs=len(graph.labels.outputs),
             num_features=graph.num_features,
@@ -80,7 +78,7 @@ def node_source(
         licence=about.licence,
         citation=about.citation,
     )
-    return Source(
+    return PreparedDataset(
         info=info,
         split_sizes={"all": 1},
         build=lambda _, start, stop: table.slice(start, stop),
@@ -90,9 +88,9 @@ def node_source(
 
 
 def node_table(graph: NodeGraph) -> GraphTable:
-    """Return the graph with every edge in both directions, once, sorted by its ends."""
+    """Return the graph with each edge in both directions once, sorted by source and target."""
     nodes = len(graph.placed.split)
-    src, dst = both_ways(graph.src, graph.dst, nodes)
+    src, dst = symmetric_edges(graph.src, graph.dst, nodes)
     split = np.where(graph.placed.split == UNUSED, SPLITS.index("all"), graph.placed.split)
     return GraphTable(
         node_ptr=pointers([nodes]),
@@ -127,34 +125,34 @@ def _features(features: Array | Ragged) -> dict[str, Values]:
     }
 
 
-def both_ways(src: Ints, dst: Ints, nodes: int) -> tuple[Ints, Ints]:
-    """Return edges in both directions, each once, sorted by source and target."""
+def symmetric_edges(src: Ints, dst: Ints, nodes: int) -> tuple[Ints, Ints]:
+    """Return each edge in both directions once, sorted by source and target."""
     code = np.unique(np.concatenate([src * nodes + dst, dst * nodes + src]))
     return code // nodes, code % nodes
 
 
-def bags(row: Ints, column: Ints, rows: int) -> Ragged:
-    """Return of every row the columns it has, in rising order, each once."""
+def bags_of_words(row: Ints, column: Ints, rows: int) -> Ragged:
+    """Return the sorted distinct columns of every row."""
     width = int(column.max(initial=0)) + 1
     code = np.unique(row * width + column)
     return Ragged(pointers(np.bincount(code // width, minlength=rows)), code % width)
 
 
-def same_bags(features: Ragged, first: Ints, second: Ints) -> int:
-    """Count the places at which two lists of nodes, one beside the other, have equal features."""
+def count_equal_bags(features: Ragged, first: Ints, second: Ints) -> int:
+    """Count positions at which two lists of nodes have equal features."""
     left, right = features.take(first), features.take(second)
     equal = np.diff(left.ptr) == np.diff(right.ptr)
     one, other = left.take(np.flatnonzero(equal)), right.take(np.flatnonzero(equal))
-    wrong = np.unique(rows_of(one.ptr)[one.values != other.values])
+    wrong = np.unique(row_indices(one.ptr)[one.values != other.values])
     return int(equal.sum()) - len(wrong)
 
 
-def check_ends(src: Ints, dst: Ints, nodes: int, where: str) -> None:
-    """Refuse edges to nodes that are not there."""
-    bad = np.flatnonzero((src < 0) | (src >= nodes) | (dst < 0) | (dst >= nodes))
-    if len(bad):
-        row = int(bad[0])
+def check_edge_endpoints(src: Ints, dst: Ints, nodes: int, where: str) -> None:
+    """Reject edges to nodes that do not exist."""
+    invalid = np.flatnonzero((src < 0) | (src >= nodes) | (dst < 0) | (dst >= nodes))
+    if len(invalid):
+        row = int(invalid[0])
         raise StageError(
-            f"{where}, row {row}: an edge from {src[row]} to {dst[row]}, but nodes are numbered "
-            f"0..{nodes - 1}. The files of one graph must belong together."
+            f"{where}, row {row}: edge from {src[row]} to {dst[row]}, but node ids are "
+            f"0..{nodes - 1}. Use node and edge files of the same graph."
         )

@@ -1,9 +1,9 @@
-"""Splits by a domain: training sees one end of it, testing the other.
+"""Split methods: assign items to splits by their domain.
 
-``split_by_domain`` is the rule of the published covariate benchmarks: items are sorted by domain,
-borders are put at given shares and then moved forward to the next change of domain, so that no
-domain is cut. ``split_by_quantile`` is the rule of the published size splits of DD and NCI1: small
-graphs train, the largest tenth tests, and what lies between is a band of its own.
+``split_by_domain`` is the rule of the published covariate benchmarks (GOOD): items are sorted by
+domain, boundaries are set at given shares and moved forward to the next change of domain, so that
+no domain is divided. ``split_by_quantile`` is the rule of the published size splits of DD and NCI1:
+small graphs for training, the largest tenth for test, and the graphs between form their own split.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gsx.schema import SPLITS
 TRAIN, ID_VAL, ID_TEST, OOD_VAL, OOD_TEST = range(5)
 """Codes of the splits, as in the column ``split``."""
 UNUSED = -1
-"""Code of items that a rule puts into no split."""
+"""Code of items in no split."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainSplit:
-    """Where items go."""
+    """Splits and environments of items."""
 
     split: Ints
-    """``[n]`` code of the split, or -1; items of the training pool are all in ``train``."""
+    """``[n]`` code of the split, or -1; the whole training pool is in ``train``."""
     env_id: Ints
     """``[n]`` environment of the items of the training pool, -1 elsewhere."""
 
@@ -36,15 +36,15 @@ def split_by_domain(
 ) -> DomainSplit:
     """Split items by their domains ``[n]``, numbered in ascending order.
 
-    ``train`` and ``val`` are the shares of the training pool and of ``ood_val``; the pool is cut
-    into at most ``environments`` parts of about equal size by the same rule.
+    ``train`` and ``val`` are the shares of the training pool and of ``ood_val``; the pool is
+    divided into at most ``environments`` groups of about equal size by the same rule.
     """
     count = len(domain)
-    order = _sorted(domain, descending=descending)
-    bucket = _runs(domain[order], [0, int(count * train), int(count * (train + val))])
+    order = _domain_order(domain, descending=descending)
+    bucket = _bucket_by_domain(domain[order], [0, int(count * train), int(count * (train + val))])
     split = np.empty(count, dtype=np.int64)
     split[order] = np.array([TRAIN, OOD_VAL, OOD_TEST])[bucket]
-    env_id = environments_of(domain, split, descending=descending, environments=environments)
+    env_id = environments_by_domain(domain, split, descending=descending, environments=environments)
     return DomainSplit(split, env_id)
 
 
@@ -54,7 +54,7 @@ def split_by_quantile(
     """Split items by quantiles of ``size`` ``[n]``, of which ``domain`` is the rank.
 
     Items up to the quantile ``train`` make up the training pool, those from the quantile
-    ``1 - test`` on ``ood_test``, and those between ``ood_val``; ``descending`` turns it around.
+    ``1 - test`` on ``ood_test``, and those between ``ood_val``; ``descending`` reverses the order.
     """
     values = -size if descending else size
     split = np.full(len(values), OOD_VAL, dtype=np.int64)
@@ -62,7 +62,7 @@ def split_by_quantile(
         low, high = np.quantile(values, [train, 1 - test])
         split[values >= high] = OOD_TEST
         split[values <= low] = TRAIN
-    env_id = environments_of(domain, split, descending=descending, environments=environments)
+    env_id = environments_by_domain(domain, split, descending=descending, environments=environments)
     return DomainSplit(split, env_id)
 
 
@@ -70,27 +70,29 @@ def split_at_random(
     domain: Ints, generator: np.random.Generator, *, descending: bool, train: float, val: float,
     environments: int,
 ) -> DomainSplit:  # fmt: skip
-    """Split items whatever their domains, as a control: the splits for testing do not shift."""
+    """Split items at random, as a control without distribution shift."""
     count = len(domain)
     borders = [int(count * train), int(count * (train + val))]
     split = np.empty(count, dtype=np.int64)
     split[generator.permutation(count)] = np.array([TRAIN, OOD_VAL, OOD_TEST])[
         np.searchsorted(borders, np.arange(count), side="right")
     ]
-    env_id = environments_of(domain, split, descending=descending, environments=environments)
+    env_id = environments_by_domain(domain, split, descending=descending, environments=environments)
     return DomainSplit(split, env_id)
 
 
-def environments_of(domain: Ints, split: Ints, *, descending: bool, environments: int) -> Ints:
-    """Cut the training pool into at most ``environments`` parts of about equal size by domain.
+def environments_by_domain(
+    domain: Ints, split: Ints, *, descending: bool, environments: int
+) -> Ints:
+    """Divide the training pool into at most ``environments`` groups of about equal size by domain.
 
-    Returns the part of every item, counted from 0, and -1 outside the pool; no domain is cut.
+    Returns the group of every item, from 0, and -1 outside the pool. No domain is divided.
     """
-    order = _sorted(domain, descending=descending)
+    order = _domain_order(domain, descending=descending)
     pool = order[split[order] == TRAIN]
-    each = len(pool) // environments
+    size = len(pool) // environments
     env_id = np.full(len(domain), -1, dtype=np.int64)
-    env_id[pool] = _runs(domain[pool], [number * each for number in range(environments)])
+    env_id[pool] = _bucket_by_domain(domain[pool], [index * size for index in range(environments)])
     return env_id
 
 
@@ -99,8 +101,7 @@ def hold_out(
 ) -> Ints:
     """Return the splits with items of ``train`` moved to ``id_val`` and ``id_test``.
 
-    ``size`` items go to ``id_val``, and ``test`` to ``id_test``, as many when left out. Which ones
-    is drawn at random.
+    ``size`` random items go to ``id_val`` and ``test`` (default: ``size``) to ``id_test``.
     """
     test = size if test is None else test
     pool = generator.permutation(np.flatnonzero(split == TRAIN))
@@ -111,18 +112,18 @@ def hold_out(
 
 
 def split_counts(split: Ints) -> dict[str, int]:
-    """Return how many items each split has, by name; items of no split are not counted."""
+    """Return the number of items of each split, by name."""
     counts = np.bincount(split[split >= 0], minlength=5)
     return {name: int(number) for name, number in zip(SPLITS, counts, strict=False)}
 
 
-def _sorted(domain: Ints, *, descending: bool) -> Ints:
+def _domain_order(domain: Ints, *, descending: bool) -> Ints:
     order = np.argsort(domain, kind="stable")
     return order[::-1] if descending else order
 
 
-def _runs(domain: Ints, borders: list[int]) -> Ints:
-    """Count the borders before every sorted item, each moved to the next change of domain."""
+def _bucket_by_domain(domain: Ints, borders: list[int]) -> Ints:
+    """Return the bucket of every sorted item; boundaries move to the next change of domain."""
     changes = np.flatnonzero(np.append(True, domain[1:] != domain[:-1])) if len(domain) else domain
     starts = np.zeros(len(domain), dtype=np.int64)
     last = -1

@@ -1,4 +1,4 @@
-"""Prepare a source corpus: graphs of a known dataset with labels, splits and environments."""
+"""The stage `prepare`: write a dataset corpus with labels, splits and environments."""
 
 from __future__ import annotations
 
@@ -10,37 +10,44 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gsx.errors import UsageError, nearest
-from gsx.stages.prepare.benchmarks import citations, hiv, tu, twitch, webkb
-from gsx.stages.prepare.benchmarks import cmnist as images
-from gsx.stages.prepare.benchmarks import dependency_text as text
-from gsx.stages.prepare.dataset import Card, Family, Order
+from gsx.errors import UsageError, did_you_mean
+from gsx.stages.block_executor import BlockExecutor
+from gsx.stages.prepare.benchmarks import (
+    citations,
+    cmnist,
+    dependency_text,
+    hiv,
+    tu,
+    twitch,
+    webkb,
+)
+from gsx.stages.prepare.dataset import DatasetFamily, DatasetMetadata, DatasetRequest
 from gsx.stages.prepare.download.catalog import remote_files
-from gsx.stages.prepare.molecule_dataset import refuse_unreadable
-from gsx.stages.prepare.splitting import RuleKind
+from gsx.stages.prepare.molecule_dataset import reject_unreadable
+from gsx.stages.prepare.splitting import SplitRuleKind
 from gsx.stages.prepare.synthetic import cbas, fsmotif, motif
-from gsx.stages.prepare.targets import MetricAsked, TaskAsked
-from gsx.stages.prepare.user import dataset as own
+from gsx.stages.prepare.targets import MetricOption, TaskOption
+from gsx.stages.prepare.user import dataset as user_dataset
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.manifest import Manifest
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
 from gsx.table import GraphTable
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[DatasetFamily, ...] = (
     motif.FAMILY,
     fsmotif.FAMILY,
     hiv.FAMILY,
     tu.FAMILY,
-    text.FAMILY,
-    images.FAMILY,
+    dependency_text.FAMILY,
+    cmnist.FAMILY,
     cbas.FAMILY,
     webkb.FAMILY,
     twitch.FAMILY,
     citations.FAMILY,
-    own.FAMILY,
+    user_dataset.FAMILY,
 )
 
 
@@ -48,53 +55,53 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Options of ``[prepare]``."""
 
     dataset: str
-    """Name of the dataset; ``gsx datasets`` lists them."""
+    """Name of the dataset; `gsx datasets` lists all names."""
     num_graphs: int | None = None
-    """Graphs of all splits together; the published number when left out."""
+    """Total number of graphs; default: the published number."""
     seed: int = 0
-    """Root of the random streams that draw the graphs."""
+    """Root seed of the random streams."""
     shard_graphs: int = SHARD_GRAPHS
-    """Graphs per file."""
+    """Graphs per shard."""
     formats: tuple[Format, ...] = ("parquet",)
     """``parquet``, ``zarr`` or both."""
     raw: str | None = None
-    """Folder of raw files; not part of the key."""
+    """Directory of raw files; not part of the key."""
     environments: int | str | UnsetType = UNSET
-    """How many environments to cut the training pool into, or what an environment is."""
+    """Number of training environments, or the name of a grouping."""
     protocol: Literal["paper", "mid"] | UnsetType = UNSET
-    """Whether what lies between training and testing sizes is left out or is ``ood_val``."""
+    """Whether sizes between training and test are dropped (``paper``) or used as ``ood_val``."""
     features: Literal["hashed", "minilm"] | UnsetType = UNSET
-    """How words become vectors."""
+    """Word vectors: hashed, or from the MiniLM encoder."""
     file: str | UnsetType = UNSET
-    """A user's own table, zip file or folder; not part of the key, but its bytes are."""
+    """User data: table, zip file or directory. Its content is part of the key, its path is not."""
     name: str | UnsetType = UNSET
-    """What to call a corpus of one's own; the name of the file when left out."""
+    """Name of a corpus of user data; default: the name of the file."""
     smiles_column: str | UnsetType = UNSET
-    """Column of a table that holds SMILES."""
+    """Column with SMILES."""
     targets: tuple[str, ...] | UnsetType = UNSET
-    """Columns of a table to learn."""
-    task: TaskAsked | UnsetType = UNSET
-    """What kind of labels the targets are."""
-    metric: MetricAsked | UnsetType = UNSET
-    """How predictions are scored."""
+    """Columns with targets."""
+    task: TaskOption | UnsetType = UNSET
+    """Task of the targets."""
+    metric: MetricOption | UnsetType = UNSET
+    """Evaluation metric."""
     domain: str | UnsetType = UNSET
-    """What graphs are sorted by: ``size``, ``scaffold`` or ``column:NAME``; nodes by ``degree``."""
-    rule: RuleKind | UnsetType = UNSET
-    """How graphs are split."""
+    """Domain of a graph: ``size``, ``scaffold`` or ``column:NAME``; of a node also ``degree``."""
+    rule: SplitRuleKind | UnsetType = UNSET
+    """Rule that assigns splits."""
     direction: Literal["ascending", "descending"] | UnsetType = UNSET
-    """Whether the lowest or the highest domains are trained on."""
+    """Whether the lowest or the highest domains are used for training."""
     ratios: tuple[float, float, float] | UnsetType = UNSET
-    """Shares of all graphs: to train on, in ``ood_val``, and in each of ``id_val``, ``id_test``."""
+    """Shares of ``train``, ``ood_val``, and of each of ``id_val`` and ``id_test``."""
     split_column: str | UnsetType = UNSET
-    """Column of a table that names the split of every row; a split of OGB, a shift of GOOD."""
+    """Column with the split of every row; name of an OGB split or GOOD shift."""
     strict: bool | UnsetType = UNSET
-    """Whether a row that cannot be read is an error; not part of the key."""
+    """Whether an unreadable row is an error; not part of the key."""
     edges: str | UnsetType = UNSET
-    """A user's table of edges, where ``file`` is one of nodes; not part of the key."""
+    """Edge table, if ``file`` is a node table; the path is not part of the key."""
     id_column: str | UnsetType = UNSET
-    """Column of a table of nodes that names each node."""
+    """Column with node ids."""
     feature_columns: tuple[str, ...] | UnsetType = UNSET
-    """Columns of a table of nodes that are features; all that have no other use if left out."""
+    """Columns with node features; default: all columns without another role."""
 
 
 OPTIONS = (
@@ -102,36 +109,36 @@ OPTIONS = (
     "metric", "domain", "rule", "direction", "ratios", "split_column", "strict",
     "edges", "id_column", "feature_columns",
 )  # fmt: skip
-"""Options that only some datasets have. Where a dataset has not, they are in no key."""
+"""Options that only some datasets have. For other datasets they are not part of the key."""
 
 
-def family_of(name: str) -> Family:
+def family_of(name: str) -> DatasetFamily:
     """Return the family of a dataset."""
     for family in FAMILIES:
         if name in family.names:
             return family
-    known = [known for family in FAMILIES for known in (*family.names, *family.aliases)]
-    raise UsageError(f"no dataset `{name}`. {nearest(name, known)}")
+    names = [name for family in FAMILIES for name in (*family.names, *family.aliases)]
+    raise UsageError(f"no dataset `{name}`. {did_you_mean(name, names)}")
 
 
-def card_of(name: str) -> Card:
-    """Return what is known of a dataset, by its name or another name of it."""
+def metadata_of(name: str) -> DatasetMetadata:
+    """Return the metadata of a dataset, given its name or an alias."""
     aliases = {alias: real for family in FAMILIES for alias, real in family.aliases.items()}
     real = aliases.get(name, name)
-    return family_of(real).card(real)
+    return family_of(real).metadata(real)
 
 
 def resolve(config: PrepareConfig) -> PrepareConfig:
-    """Fill in the published number of graphs; refuse a dataset or size that cannot be made."""
+    """Fill in defaults; reject unknown datasets, invalid sizes and missing raw files."""
     aliases = {alias: name for family in FAMILIES for alias, name in family.aliases.items()}
     name = aliases.get(config.dataset, config.dataset)
     family = family_of(name)
     num_graphs = family.size(name, config.num_graphs)
-    options = family.options(name, options_of(config))
+    options = family.options(name, dataset_options(config))
     if config.shard_graphs < 1:
-        raise UsageError(f"shard_graphs must be at least 1; got {config.shard_graphs}")
+        raise UsageError(f"shard_graphs must be at least 1 (found {config.shard_graphs})")
     if not config.formats or len(set(config.formats)) != len(config.formats):
-        raise UsageError("formats must name `parquet`, `zarr` or both, each once")
+        raise UsageError("formats must be `parquet`, `zarr` or both, each once")
     formats = tuple(sorted(config.formats))
     config = msgspec.structs.replace(
         config, dataset=name, num_graphs=num_graphs, formats=formats, **options
@@ -140,79 +147,86 @@ def resolve(config: PrepareConfig) -> PrepareConfig:
     return config
 
 
-def options_of(config: PrepareConfig) -> dict[str, Any]:
-    """Return the options of a config that only some datasets have, where they are set."""
-    given = {name: getattr(config, name) for name in OPTIONS}
-    return {name: value for name, value in given.items() if value is not UNSET}
+def dataset_options(config: PrepareConfig) -> dict[str, Any]:
+    """Return the options of a config that only some datasets have and that are set."""
+    values = {name: getattr(config, name) for name in OPTIONS}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def raw_files(config: PrepareConfig) -> dict[str, Path]:
-    """Return the raw files that a config needs, by name; say what to get if one is not there."""
+    """Return name → path of the raw files of a config; raise an error if one is missing."""
     files = {}
     family = family_of(config.dataset)
-    for needed in family.card(config.dataset).raw:
-        found = None if config.raw is None else needed.find(Path(config.raw))
-        if found is None:
-            where = "no folder of raw files is named" if config.raw is None else (
-                f"{config.raw} does not hold it"
-            )  # fmt: skip
-            raise UsageError(
-                f"{config.dataset} is made from {' or '.join(needed.paths)}, and {where}.\n"
-                f"It is {needed.what}. Put it there under a folder of your choice and name that "
-                f"folder with `--raw DIR` or GSX_RAW_DATA.{_fetching(config.dataset)}"
+    for needed in family.metadata(config.dataset).raw:
+        located = None if config.raw is None else needed.find(Path(config.raw))
+        if located is None:
+            problem = (
+                "no raw data directory is set"
+                if config.raw is None
+                else f"{config.raw} does not contain it"
             )
-        name, path = found
+            raise UsageError(
+                f"{config.dataset} needs {' or '.join(needed.paths)}, and {problem}.\n"
+                f"The file is {needed.what}. Put it under a directory DIR and pass `--raw DIR` "
+                f"or set GSX_RAW_DATA.{_fetch_hint(config.dataset)}"
+            )
+        name, path = located
         files[name] = path
-    return {**files, **family.more_files(config.dataset, options_of(config))}
+    return {**files, **family.extra_files(config.dataset, dataset_options(config))}
 
 
-def _fetching(name: str) -> str:
-    """Say how to download the files of a dataset, where that can be done."""
-    if remote_files(card_of(name)) is None:
+def _fetch_hint(name: str) -> str:
+    """Return how to download the files of a dataset; empty if gsx cannot download them."""
+    if remote_files(metadata_of(name)) is None:
         return ""
-    return f"\n`gsx fetch {name} --raw DIR` downloads what it needs."
+    return f"\n`gsx fetch {name} --raw DIR` downloads all files."
 
 
 def run(
-    config: PrepareConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
-) -> Outcome:
+    config: PrepareConfig,
+    inputs: Mapping[str, Artifact],
+    draft: Draft,
+    progress: Progress,
+    executor: BlockExecutor,
+) -> StageResult:
     """Write the corpus into ``draft``."""
     del inputs
-    order = Order(
+    request = DatasetRequest(
         name=config.dataset,
         num_graphs=config.num_graphs,
         seed=config.seed,
         raw=raw_files(config),
-        options=options_of(config),
+        options=dataset_options(config),
+        executor=executor,
     )
-    source = family_of(config.dataset).open(order)
-    shards = plan_shards(source.split_sizes, config.shard_graphs)
-    total = sum(source.split_sizes.values())
+    dataset = family_of(config.dataset).open(request)
+    shards = plan_shards(dataset.split_sizes, config.shard_graphs)
+    total = sum(dataset.split_sizes.values())
     done = 0
 
     def build(shard: Shard) -> GraphTable:
-        return source.build(shard.split, shard.start, shard.stop)
+        return dataset.build(shard.split, shard.start, shard.stop)
 
     def count(shard: Shard) -> None:
         nonlocal done
         done += shard.stop - shard.start
         progress(done, total)
 
-    outcome = write_corpus(draft, source.info, shards, build, config.formats, count)
+    result = write_corpus(draft, dataset.info, shards, build, config.formats, count)
     return replace(
-        outcome,
-        dropped=source.dropped,
-        warnings=outcome.warnings + source.warnings,
-        summary={**outcome.summary, **source.summary},
+        result,
+        dropped=dataset.dropped,
+        warnings=result.warnings + dataset.warnings,
+        summary={**result.summary, **dataset.summary},
     )
 
 
 def accept(config: PrepareConfig, manifest: Manifest) -> None:
-    """Refuse a corpus that was made without ``strict`` where that is asked for now."""
+    """Reject a corpus with dropped rows if ``strict`` is set."""
     if config.strict is True and config.file is not UNSET:
-        left_out = sum(each.count for each in manifest.dropped)
-        count = sum(manifest.counts.values()) + left_out
-        refuse_unreadable(Path(config.file).name, manifest.dropped, count)
+        num_dropped = sum(dropped.count for dropped in manifest.dropped)
+        count = sum(manifest.counts.values()) + num_dropped
+        reject_unreadable(Path(config.file).name, manifest.dropped, count)
 
 
 STAGE = Stage(
@@ -222,9 +236,9 @@ STAGE = Stage(
     kind="corpus",
     config=PrepareConfig,
     resolve=resolve,
-    run=run,
+    run_with_executor=run,
     seeds=lambda config: {"prepare": config.seed},
     raw_files=raw_files,
-    accept=accept,
-    places=("raw", "file", "strict", "edges"),
+    check_reused=accept,
+    local_options=("raw", "file", "strict", "edges"),
 )

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gsx.ragged import Ints, rows_of, texts_of
+from gsx.ragged import Ints, decode_texts, row_indices
 from gsx.schema import ORIGINS, CorpusInfo
+from gsx.stages.augmented.label_rules import spliced_labels
 from gsx.stages.chem.features import molecular
-from gsx.stages.graphs.edges import global_edges
-from gsx.stages.graphs.splice import labels_by
-from gsx.stages.graphs.subgraphs import is_connected
+from gsx.stages.graphs.subgraphs import global_edges, is_connected
 from gsx.stages.graphs.wl_hash import wl_hashes
 from gsx.stages.report.check import TOLERANCE, Check, Verdict
 from gsx.stages.report.featx_checks import moved_checks
@@ -64,7 +63,7 @@ def _labels(facts: Facts, rows: Ints, lineage: Sequence[Manifest], what: str) ->
     whole = np.repeat(facts.origin[rows] == WHOLE, counts)
     votes = (whole | (slot == 0)).astype(np.float64)
     rules = [m.config.get("labels", "average") for m in lineage if m.stage == "generate"]
-    again = labels_by(rules[0] if rules else "average", facts.y[source], votes, counts)
+    again = spliced_labels(rules[0] if rules else "average", facts.y[source], votes, counts)
     same = np.isclose(again, facts.y[rows], atol=TOLERANCE, equal_nan=True).all(axis=1)
     wrong = int((~same).sum())
     text = (
@@ -84,7 +83,7 @@ def _edges(facts: Facts, sample: Sample, rows: Ints, what: str) -> Check:
     number = table.lists("graph", "provenance.node_number").values.astype(np.int64)
     bridges = table.lists("graph", "provenance.bridges")
     bridge = np.zeros(table.total_edges, dtype=bool)
-    bridge[bridges.values + table.edge_ptr[rows_of(bridges.ptr)]] = True
+    bridge[bridges.values + table.edge_ptr[row_indices(bridges.ptr)]] = True
     kept = np.flatnonzero(~bridge)
     inside = slot[src[kept]] == slot[dst[kept]]
     parents = table.lists("graph", "provenance.parents")
@@ -132,7 +131,7 @@ def _molecules(info: CorpusInfo, table: GraphTable) -> Iterator[Check]:
         return
     from gsx.stages.chem.smiles_reader import read_molecules
 
-    again = read_molecules(texts_of(table.lists("graph", "smiles")))
+    again = read_molecules(decode_texts(table.lists("graph", "smiles")))
     valid = len(table) - len(again.refused)
     text = f"RDKit reads the SMILES of {valid:,} of {len(table):,} spliced molecules looked at"
     if molecular(info):

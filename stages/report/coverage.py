@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gsx.ragged import Array, Ragged, concat_ragged, rows_of, texts_of
+from gsx.ragged import Array, Ragged, concat_ragged, decode_texts, row_indices
 from gsx.schema import CorpusInfo
-from gsx.stages.graphs.statistics import outside
+from gsx.stages.graphs.statistics import share_outside
 from gsx.stages.report.graph_embedding import embed, nearest, plane_of
 from gsx.stages.report.sample import Facts, Sample
 from gsx.stages.report.shift_data import Shift, shifts
@@ -26,7 +26,7 @@ def sizes(facts: Facts) -> list[dict[str, Any]]:
     found = []
     for name, rows in facts.groups.items():
         nodes = facts.nodes[rows]
-        far = outside(nodes, low, high)
+        far = share_outside(nodes, low, high)
         found.append(
             {
                 "group": name,
@@ -96,7 +96,7 @@ def feature_means(info: CorpusInfo, sample: Sample) -> Mapping[str, Array]:
     for name, rows in sample.groups.items():
         table = sample.table.take(rows)
         mean = table.dense("node", "node_feat").mean(axis=1, dtype=np.float64)
-        total = np.bincount(rows_of(table.node_ptr), mean, minlength=len(table))
+        total = np.bincount(row_indices(table.node_ptr), mean, minlength=len(table))
         found[name] = total / np.maximum(table.num_nodes, 1)
     every = np.concatenate(list(found.values()))
     return found if np.ptp(every) > 0 else {}
@@ -117,7 +117,7 @@ def scaffolds(corpus: Corpus, facts: Facts) -> list[dict[str, Any]]:
     for name, rows in facts.groups.items():
         most = TRAIN_SCAFFOLDS if name == "train" else MOST_SCAFFOLDS
         some = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)]
-        found[name] = read_molecules(texts_of(texts.take(some))).scaffolds
+        found[name] = read_molecules(decode_texts(texts.take(some))).scaffolds
     known = set(found.get("train", ()))
     return [
         {

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from gsx.graph_svg import LARGEST
+from gsx.graph_svg import MAX_NODES
 from gsx.ragged import Array
 from gsx.stages.report import charts, gallery
 from gsx.stages.report.html import figure, paragraph, table
@@ -157,7 +157,7 @@ def _scaffold_bars(found: Findings) -> Iterator[str]:
 def gallery_section(found: Findings) -> str:
     """Return pictures of graphs, and what chooses among them."""
     if not found.cards:
-        return paragraph(f"No graph has {LARGEST} nodes or fewer, so none is drawn.")
+        return paragraph(f"No graph has {MAX_NODES} nodes or fewer, so none is drawn.")
     return pictures(found.cards, legend(gallery.legend(found.cards)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsx.graph_svg import LARGEST, places
+from gsx.graph_svg import MAX_NODES, node_positions
 from gsx.ragged import Array, Ints
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.seeds import rng
@@ -107,7 +107,7 @@ def _choose(facts: Facts, sample: Sample, seed: int) -> list[int]:
     """Return rows of the graphs to draw; small enough, and of every label in turn."""
     chosen: list[int] = []
     order = rng(seed, "report", "gallery").permutation(sample.rows)
-    order = order[(facts.nodes[order] <= LARGEST) & (facts.nodes[order] > 0)]
+    order = order[(facts.nodes[order] <= MAX_NODES) & (facts.nodes[order] > 0)]
     for group in ("train", "augmented", "ood_val", "ood_test"):
         rows = order[np.isin(order, facts.groups.get(group, ()))]
         kinds = sorted({(int(facts.origin[row]), int(facts.env[row])) for row in rows})
@@ -201,7 +201,7 @@ def _draw_plain(graph: GraphTable, roles: Sequence[str]) -> str:
 
 def on_paper(src: Ints, dst: Ints, num_nodes: int) -> tuple[Array, float]:
     """Return places of nodes in a picture, and how high it is."""
-    at = 16 + places(src, dst, num_nodes) * (SIDE - 32)
+    at = 16 + node_positions(src, dst, num_nodes) * (SIDE - 32)
     high = max(float(np.ptp(at[:, 1])) + 32, 60.0)
     at[:, 1] += high / 2 - (at[:, 1].max() + at[:, 1].min()) / 2
     return at, high

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, Ints, row_indices
 from gsx.seeds import rng
-from gsx.stages.graphs.edges import global_edges
 from gsx.stages.graphs.statistics import degrees
+from gsx.stages.graphs.subgraphs import global_edges
 from gsx.stages.graphs.wl_hash import node_colors
 from gsx.table import GraphTable
 
@@ -37,7 +37,7 @@ def _are_words(table: GraphTable) -> bool:
 
 
 def _colors(table: GraphTable) -> Array:
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     found = []
     for depth, colors in enumerate(node_colors(table, ROUNDS)):
         kinds, kind = np.unique(colors, return_inverse=True)
@@ -61,7 +61,7 @@ def _numbers(table: GraphTable) -> Array:
     np.add.at(around, src, values[dst])
     degree = degrees(table)[:, None]
     around /= np.maximum(degree, 1)
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     return np.concatenate(
         [_means(values, owner, len(table)), _means(around, owner, len(table)),
          _means(np.log1p(degree), owner, len(table))], axis=1,

@@ -17,9 +17,9 @@ from scipy.special import expit, softmax
 from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array, Ints
 from gsx.schema import CorpusInfo
-from gsx.stages.graphs.graphsaint import Links, links_of
+from gsx.stages.graphs.graphsaint import Adjacency, adjacency_from_edges
 from gsx.stages.graphs.node_features import Features
-from gsx.stages.graphs.subgraphs import global_edges, sort_edges
+from gsx.stages.graphs.subgraphs import sort_edges
 from gsx.stages.nn.backbones import Backbone
 from gsx.stages.nn.build_network import Network
 from gsx.stages.nn.training_loop import one_thread
@@ -27,11 +27,11 @@ from gsx.stages.report.coverage import laid_flat
 from gsx.stages.report.model_results import HERE, title_of
 from gsx.stages.report.node_data import NodeFacts, NodeSample, Replica, replaced_edges
 from gsx.stages.report.sample import GROUPS, Facts, Sample
-from gsx.stages.train.data import check_corpus
-from gsx.stages.train.evaluate import check_fits, load
-from gsx.stages.train.evaluator import laid_out
-from gsx.stages.train.metrics import better, score
-from gsx.stages.train.node_data import NodeGraphs, layout, read_graphs
+from gsx.stages.train.data import check_corpus, is_undirected
+from gsx.stages.train.evaluate import check_model_fits, load_model
+from gsx.stages.train.evaluator import evaluation_batches
+from gsx.stages.train.metrics import is_better, score
+from gsx.stages.train.node_data import NodeGraphs, read_node_graphs, whole_graph_batch
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable
@@ -98,7 +98,7 @@ def _rank(artifact: Artifact) -> tuple[float, str]:
     value = quality.get("selection", {}).get("ood_val", {}).get("ood_val")
     if value is None:
         return np.inf, artifact.key
-    return (value if better(quality["metric"], 0, 1) else -value), artifact.key
+    return (value if is_better(quality["metric"], 0, 1) else -value), artifact.key
 
 
 def _learned(where: str, artifact: Artifact, *, made: bool) -> bool:
@@ -108,11 +108,11 @@ def _learned(where: str, artifact: Artifact, *, made: bool) -> bool:
 
 
 def _teacher(corpus: Corpus, where: str, artifact: Artifact, *, made: bool) -> Teacher:
-    model = Artifact.open(artifact.place)  # weights are read only from what was verified
+    model = Artifact.open(artifact.location)  # weights are read only from what was verified
     weights = next((name for name in WEIGHTS if name in model.manifest.files), WEIGHTS[0])
-    description, net = load(model, weights, CPU)
+    description, net = load_model(model, weights, CPU)
     check_corpus(corpus.info, description.shape.backbone)
-    check_fits(description, corpus)
+    check_model_fits(description, corpus)
     net.eval()
     learned = _learned(where, artifact, made=made)
     alone = made and where == HERE and not learned
@@ -134,7 +134,7 @@ def ask(teacher: Teacher, corpus: Corpus, facts: Facts, sample: Sample) -> Opini
 
 def ask_nodes(teacher: Teacher, corpus: Corpus, facts: NodeFacts, sample: NodeSample) -> Opinion:
     """Ask about the sampled nodes of every group, moved ones in the replica they are of."""
-    graphs = read_graphs(corpus)
+    graphs = read_node_graphs(corpus)
     names = [name for name in GROUPS if name in sample.nodes]
     found = [_told_nodes(teacher.net, graphs, facts, sample, name) for name in names]
     owner = np.repeat(np.arange(len(names)), [len(sample.nodes[name]) for name in names])
@@ -223,7 +223,7 @@ def _told(net: Network, table: GraphTable, info: CorpusInfo) -> tuple[Array, Arr
     table = sort_edges(table)
     require_both_ways(table, info)
     with one_thread():
-        found = [net(batch) for batch in laid_out(table, net.shape, CPU)]
+        found = [net(batch) for batch in evaluation_batches(table, net.shape, CPU)]
     seen = torch.cat([features for features, _ in found]).numpy()
     return seen.astype(np.float64), torch.cat([logits for _, logits in found]).numpy()
 
@@ -235,24 +235,24 @@ def _told_nodes(
     nodes = sample.nodes[group]
     if group != "augmented":
         with one_thread():
-            seen, logits = net(layout(graphs, nodes, CPU))
+            seen, logits = net(whole_graph_batch(graphs, nodes, CPU))
         return seen.numpy().astype(np.float64), logits.numpy()
     parts = []
     for number, replica in enumerate(facts.replicas):
         features = _replaced(graphs.features, replica)
-        links = graphs.links if replica.edges is None else _own_links(facts, replica)
-        moved = replace(graphs, links=links, features=features)
+        adjacency = graphs.adjacency if replica.edges is None else _own_links(facts, replica)
+        moved = replace(graphs, adjacency=adjacency, features=features)
         with one_thread():
-            parts.append(net(layout(moved, nodes[sample.replica == number], CPU)))
+            parts.append(net(whole_graph_batch(moved, nodes[sample.replica == number], CPU)))
     seen, logits = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
     return seen.astype(np.float64), logits
 
 
-def _own_links(facts: NodeFacts, replica: Replica) -> Links:
+def _own_links(facts: NodeFacts, replica: Replica) -> Adjacency:
     """Return the links of all nodes with those of one replica in their place."""
     src, dst = replaced_edges(facts, replica)
     order = np.lexsort((dst, src))
-    return links_of(src[order], dst[order], facts.table.total_nodes)
+    return adjacency_from_edges(src[order], dst[order], facts.table.total_nodes)
 
 
 def _replaced(features: Features, replica: Replica) -> Features:
@@ -268,9 +268,7 @@ def _replaced(features: Features, replica: Replica) -> Features:
 
 def require_both_ways(table: GraphTable, info: CorpusInfo) -> None:
     """Refuse directed graphs, which networks would read as if they were not; edges are sorted."""
-    src, dst = global_edges(table)
-    order = np.lexsort((src, dst))
-    if not (np.array_equal(src[order], dst) and np.array_equal(dst[order], src)):
+    if not is_undirected(table):
         raise StageError(
             f"{info.name} has edges without their way back, which no classifier of gsx reads. "
             "Write the report without one: `--no-models`."

@@ -59,7 +59,7 @@ def read_models(models: Sequence[tuple[str, Artifact]]) -> list[Trained]:
     """Read scores and curves of models, by what they were trained on; seeds are put together."""
     found: dict[str, list[tuple[str, Artifact, dict[str, Any]]]] = {}
     for where, artifact in models:
-        scores = json.loads(artifact.place.read_bytes("scores.json", limit=1 << 20))
+        scores = json.loads(artifact.location.read_bytes("scores.json", limit=1 << 20))
         config = {k: v for k, v in artifact.manifest.config.items() if k not in _AWAY}
         key = json.dumps([where, artifact.manifest.stage_version, config], sort_keys=True)
         found.setdefault(key, []).append((where, artifact, scores))
@@ -100,5 +100,5 @@ def _together(group: Sequence[tuple[str, Artifact, dict[str, Any]]], name: str) 
         config=artifact.manifest.config,
         scores=tuple(chosen),
         metric=scores["metric"],
-        curves=json.loads(artifact.place.read_bytes("curves.json", limit=64 << 20)),
+        curves=json.loads(artifact.location.read_bytes("curves.json", limit=64 << 20)),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gsx.schema import SPLITS
-from gsx.stages.graphs.label_alignment import TOLD, Entries, numbering
+from gsx.stages.graphs.label_alignment import MIN_MATCHED, SparseEntries, align_labels
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.stages.report.check import Check, Verdict
 from gsx.stages.report.node_data import NodeFacts, changed
@@ -49,12 +49,12 @@ def node_checks(facts: NodeFacts, lineage: Sequence[Manifest]) -> Iterator[Check
 
 def class_checks(facts: NodeFacts) -> Iterator[Check]:
     """Yield whether held-out classes mean those of training, where features tell them apart."""
-    train, entries = facts.split == SPLITS.index("train"), Entries.of(facts.table)
+    train, entries = facts.split == SPLITS.index("train"), SparseEntries.of(facts.table)
     for split in ("ood_val", "ood_test"):
         held = facts.split == SPLITS.index(split)
         classes = int(facts.label.max(initial=0)) + 1
-        found = numbering(entries, facts.label, train, held, classes)
-        if found is None or found.best < TOLD:
+        found = align_labels(entries, facts.label, train, held, classes)
+        if found is None or found.best < MIN_MATCHED:
             continue
         text = (
             f"By the nearest class mean of training, {found.agreement:.1%} of {split} are told as "

@@ -14,13 +14,13 @@ from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.graphs.node_features import COLUMNS, Features, features_of
+from gsx.stages.graphs.node_features import COLUMNS, Features, node_features
 from gsx.stages.graphs.statistics import degrees
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.stages.report.coverage import laid_flat
 from gsx.stages.report.sample import GROUPS, SAMPLE
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.shared_edges import borrowers
+from gsx.storage.corpora.shared_edges import shares_parent_edges
 from gsx.table import GraphTable, concat
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def read_nodes(corpus: Corpus) -> NodeFacts:
         raise StageError(f"corpus {corpus.key[:12]} has no nodes; there is nothing to report.")
     return NodeFacts(
         table=whole,
-        features=features_of(whole, corpus.info),
+        features=node_features(whole, corpus.info),
         y=whole.dense("node", "node_y"),
         label=whole.dense("node", "node_label").astype(np.int64),
         env=whole.dense("node", "node_env_id").astype(np.int64),
@@ -136,10 +136,10 @@ def _replica(table: GraphTable, source: GraphTable, info: CorpusInfo) -> Replica
     row = int(np.flatnonzero(source.dense("graph", "graph_id") == parent)[0])
     nodes = np.arange(source.node_ptr[row], source.node_ptr[row + 1])
     before = source.slice(row, row + 1)
-    env, features = table.dense("node", "node_env_id").astype(np.int64), features_of(table, info)
+    env, features = table.dense("node", "node_env_id").astype(np.int64), node_features(table, info)
     moved = env != before.dense("node", "node_env_id")
-    moved[changed(features_of(before, info), features)[0]] = True
-    own = not borrowers(table).any()
+    moved[changed(node_features(before, info), features)[0]] = True
+    own = not shares_parent_edges(table).any()
     if own:  # edges are dropped and never added, so a node that has as many has the same
         moved |= degrees(table) != degrees(before)
     return Replica(

@@ -14,7 +14,7 @@ from gsx.stages.report import model_results as models
 from gsx.stages.report.report_data import Findings
 from gsx.stages.report.sample import read_facts, read_sample
 from gsx.stages.report.shift_data import shifts
-from gsx.stages.stage import Progress, silent
+from gsx.stages.stage import Progress, ignore_progress
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
@@ -40,7 +40,7 @@ class Sources:
     """The model to ask for a second opinion; without one, the best of those that may be asked."""
 
 
-def report(sources: Sources, *, seed: int = 0, progress: Progress = silent) -> str:
+def report(sources: Sources, *, seed: int = 0, progress: Progress = ignore_progress) -> str:
     """Return the page as HTML that needs nothing else."""
     corpus = sources.corpus
     if corpus.info.level == "node":
@@ -125,7 +125,7 @@ def _pieces(extractor: Artifact | None) -> gallery.Pieces | None:
         return None
     from safetensors.numpy import load
 
-    arrays = load(extractor.place.read_bytes(PIECES, limit=1 << 32))
+    arrays = load(extractor.location.read_bytes(PIECES, limit=1 << 32))
     return gallery.Pieces(
         arrays["graph_id"], arrays["node_ptr"], arrays["causal"], arrays["environmental"]
     )

@@ -1,7 +1,8 @@
-"""A training run that was stopped goes on from its last finished epoch, to the same bytes.
+"""Checkpoints: an interrupted training run resumes after its last finished epoch.
 
-Where it goes on with another device, bytes are others, as they are from device to device.
-A checkpoint is a unit of the draft that nobody asks for at the end, so it is never published.
+A run that resumes on the same kind of device gives the same bytes as an uninterrupted one. A run
+that resumes on another kind of device does not. Checkpoints are files of the draft that are
+discarded at the end, so they are never published.
 """
 
 from __future__ import annotations
@@ -18,107 +19,114 @@ from gsx.stages.nn.training_loop import torch_stream
 from gsx.storage.artifacts.draft import Draft
 
 if TYPE_CHECKING:
-    from gsx.stages.train.trainer import Fitted, Steps
+    from gsx.stages.train.trainer import Trainer, TrainingResult
 
 NAME = "checkpoint-{epoch:05}.safetensors"
 
 
-def save(draft: Draft, steps: Steps, fitted: Fitted) -> None:
-    """Write all that the next epoch depends on, and give up the checkpoint before."""
+def save(draft: Draft, trainer: Trainer, result: TrainingResult) -> None:
+    """Write everything that the next epoch depends on, and discard the previous checkpoint."""
     from safetensors.torch import save_file
 
     arrays: dict[str, Tensor] = {}
-    for part, net in _nets(steps).items():
-        arrays |= {f"{part}.{name}": value for name, value in net.state_dict().items()}
-    for part, optimizer in _optimizers(steps).items():
+    for prefix, module in _modules(trainer).items():
+        arrays |= {f"{prefix}.{name}": value for name, value in module.state_dict().items()}
+    for prefix, optimizer in _optimizers(trainer).items():
         for number, state in optimizer.state_dict()["state"].items():
-            arrays |= {f"{part}.{number}.{name}": value for name, value in state.items()}
-    arrays["stream"] = steps.net.dropout.stream.get_state()
-    for rule, kept in fitted.kept.items():
-        values = {name: torch.from_numpy(value) for name, value in kept.weights.items()}
+            arrays |= {f"{prefix}.{number}.{name}": value for name, value in state.items()}
+    arrays["stream"] = trainer.network.dropout.stream.get_state()
+    for rule, selected in result.selected.items():
+        values = {name: torch.from_numpy(value) for name, value in selected.weights.items()}
         arrays |= {f"kept.{rule}.{name}": value for name, value in values.items()}
-    plain = {name: value.detach().cpu().clone().contiguous() for name, value in arrays.items()}
-    facts = {
-        "curves": fitted.curves,
-        "kept": {rule: kept.epoch for rule, kept in fitted.kept.items()},
-        "averaged_steps": 0 if steps.averaged is None else steps.averaged.steps,
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in arrays.items()}
+    state = {
+        "curves": result.curves,
+        "kept": {rule: selected.epoch for rule, selected in result.selected.items()},
+        "averaged_steps": 0 if trainer.ema is None else trainer.ema.steps,
     }
 
     def write(path: Path) -> None:
-        save_file(plain, path, metadata={"facts": json.dumps(facts)})
+        save_file(tensors, path, metadata={"facts": json.dumps(state)})
 
-    done = len(fitted.curves)
-    draft.write(NAME.format(epoch=done), write)
-    forget(draft, done - 1)
+    epochs = len(result.curves)
+    draft.write(NAME.format(epoch=epochs), write)
+    discard(draft, epochs - 1)
 
 
-def forget(draft: Draft, epoch: int) -> None:
-    """Give up a checkpoint; its file goes when the draft is sealed, at the latest."""
+def discard(draft: Draft, epoch: int) -> None:
+    """Delete a checkpoint and remove it from the draft."""
     name = NAME.format(epoch=epoch)
-    draft.forget(name)
+    draft.discard(name)
     (draft.content / name).unlink(missing_ok=True)
 
 
-def place(draft: Draft, epoch: int) -> Path | None:
-    """Return the checkpoint written after ``epoch`` epochs, if there is one."""
+def checkpoint_path(draft: Draft, epoch: int) -> Path | None:
+    """Return the checkpoint written after ``epoch`` epochs; None if there is none."""
     path = draft.content / NAME.format(epoch=epoch)
     return path if path.is_file() else None
 
 
-def restore(draft: Draft, steps: Steps, fitted: Fitted, epochs: int) -> int:
-    """Take up the newest checkpoint of an earlier run, if there is one; return epochs done."""
+def restore(draft: Draft, trainer: Trainer, result: TrainingResult, epochs: int) -> int:
+    """Load the newest checkpoint and return the number of finished epochs; 0 without one."""
     from safetensors import safe_open
 
-    from gsx.stages.train.trainer import Kept
+    from gsx.stages.train.trainer import Selected
 
-    done = next(
-        (epoch for epoch in range(epochs, 0, -1) if draft.finished(NAME.format(epoch=epoch))), 0
+    finished = next(
+        (epoch for epoch in range(epochs, 0, -1) if draft.find_finished(NAME.format(epoch=epoch))),
+        0,
     )
-    if not done:
+    if not finished:
         return 0
-    with safe_open(draft.content / NAME.format(epoch=done), framework="pt") as file:
-        facts = json.loads(file.metadata()["facts"])
+    with safe_open(draft.content / NAME.format(epoch=finished), framework="pt") as file:
+        state = json.loads(file.metadata()["facts"])
         arrays: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    for part, net in _nets(steps).items():
-        net.load_state_dict(_below(arrays, part))
-    for part, optimizer in _optimizers(steps).items():
-        _restore_optimizer(optimizer, _below(arrays, part))
-    _restore_stream(steps, arrays["stream"], done)
-    if steps.averaged is not None:
-        steps.averaged.steps = facts["averaged_steps"]
-    fitted.curves += facts["curves"]
-    for rule, epoch in facts["kept"].items():
-        weights = {name: value.numpy() for name, value in _below(arrays, f"kept.{rule}").items()}
-        fitted.kept[rule] = Kept(epoch, weights)
-    return done
+    for prefix, module in _modules(trainer).items():
+        module.load_state_dict(_with_prefix(arrays, prefix))
+    for prefix, optimizer in _optimizers(trainer).items():
+        _restore_optimizer(optimizer, _with_prefix(arrays, prefix))
+    _restore_dropout(trainer, arrays["stream"], finished)
+    if trainer.ema is not None:
+        trainer.ema.steps = state["averaged_steps"]
+    result.curves += state["curves"]
+    for rule, epoch in state["kept"].items():
+        tensors = _with_prefix(arrays, f"kept.{rule}")
+        weights = {name: value.numpy() for name, value in tensors.items()}
+        result.selected[rule] = Selected(epoch, weights)
+    return finished
 
 
-def _restore_stream(steps: Steps, state: Tensor, done: int) -> None:
-    """Take up the stream of dropout; one of another kind of device cannot be, and starts anew."""
-    stream = steps.net.dropout.stream
+def _restore_dropout(trainer: Trainer, state: Tensor, finished: int) -> None:
+    """Restore the random stream of dropout.
+
+    The state of another kind of device cannot be loaded; the stream gets a new seed instead.
+    """
+    stream = trainer.network.dropout.stream
     if state.shape == stream.get_state().shape:
         stream.set_state(state)
     else:
-        name = ("train", "dropout", done)
-        stream.manual_seed(torch_stream(steps.config.seed, *name).initial_seed())
+        name = ("train", "dropout", finished)
+        stream.manual_seed(torch_stream(trainer.config.seed, *name).initial_seed())
 
 
-def _nets(steps: Steps) -> dict[str, nn.Module]:
-    nets: dict[str, nn.Module] = {"net": steps.net, "learner": steps.learner}
-    if steps.averaged is not None:
-        nets["averaged"] = steps.averaged.net
-    return nets
+def _modules(trainer: Trainer) -> dict[str, nn.Module]:
+    """Return the modules of a checkpoint by the prefix of their arrays."""
+    modules: dict[str, nn.Module] = {"net": trainer.network, "learner": trainer.algorithm}
+    if trainer.ema is not None:
+        modules["averaged"] = trainer.ema.network
+    return modules
 
 
-def _optimizers(steps: Steps) -> dict[str, torch.optim.Optimizer]:
-    own = {} if steps.own is None else {"own": steps.own}
-    return {"optimizer": steps.optimizer, **own}
+def _optimizers(trainer: Trainer) -> dict[str, torch.optim.Optimizer]:
+    """Return the optimizers of a checkpoint by the prefix of their arrays."""
+    own = trainer.algorithm.optimizer
+    return {"optimizer": trainer.optimizer, **({} if own is None else {"own": own})}
 
 
-def _below(arrays: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """Return the arrays of one part, without its name."""
-    before = f"{part}."
-    return {name.removeprefix(before): v for name, v in arrays.items() if name.startswith(before)}
+def _with_prefix(arrays: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the arrays whose names start with a prefix, without it."""
+    start = f"{prefix}."
+    return {name.removeprefix(start): v for name, v in arrays.items() if name.startswith(start)}
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, arrays: Mapping[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Curves as a small picture, written by hand so that the same curves give the same bytes."""
+"""Learning curves as SVG, without a plotting library: equal curves give equal bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLORS = {
 
 
 def curves_svg(curves: Sequence[Mapping[str, Any]], metric: str, title: str) -> bytes:
-    """Draw the metric of every split and, beside it, the loss."""
+    """Return an SVG with two panels: the metric of every split, and the loss."""
     splits = [name for name in COLORS if name != "loss" and name in curves[0]]
     width, height = 2 * (WIDTH + LEFT) + 20, HEIGHT + 2 * TOP + 20
     lines = [
@@ -35,10 +35,10 @@ def curves_svg(curves: Sequence[Mapping[str, Any]], metric: str, title: str) -> 
 def _panel(
     curves: Sequence[Mapping[str, Any]], names: Sequence[str], label: str, left: int
 ) -> list[str]:
-    """Draw one frame with a line per name."""
+    """Return the SVG elements of one panel with a line per name."""
     values = [curve[name] for curve in curves for name in names]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    reach = high - low or 1.0
+    value_range = high - low or 1.0
     bottom = TOP + HEIGHT
     step = WIDTH / max(len(curves) - 1, 1)
     lines = [
@@ -47,15 +47,15 @@ def _panel(
         f'<text x="{left - 4}" y="{bottom}" text-anchor="end">{low:.4g}</text>',
         f'<text x="{left}" y="{bottom + 16}">{escape(label)} over {len(curves)} epochs</text>',
     ]
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         points = " ".join(
-            f"{left + number * step:.1f},{bottom - (curve[name] - low) / reach * HEIGHT:.1f}"
-            for number, curve in enumerate(curves)
+            f"{left + epoch * step:.1f},{bottom - (curve[name] - low) / value_range * HEIGHT:.1f}"
+            for epoch, curve in enumerate(curves)
         )
         color = COLORS[name]
         lines.append(f'<polyline fill="none" stroke="{color}" points="{points}"/>')
         if name != "loss":
             lines.append(
-                f'<text x="{left + place * 70}" y="{bottom + 32}" fill="{color}">{name}</text>'
+                f'<text x="{left + position * 70}" y="{bottom + 32}" fill="{color}">{name}</text>'
             )
     return lines

@@ -1,8 +1,9 @@
-"""The graphs a classifier learns from and is scored on, read from a corpus and checked."""
+"""Training and held-out graphs of a corpus, read and checked for training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,108 +11,150 @@ from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.schema import SPLITS, CorpusInfo
 from gsx.stages.graphs.subgraphs import global_edges, sort_edges
-from gsx.stages.nn.backbones import BackboneShape
-from gsx.stages.train.algorithms.catalog import KINDS
-from gsx.stages.train.metrics import why_undefined
+from gsx.stages.nn.batches import BackboneShape
+from gsx.stages.train.algorithms import algorithm_named
+from gsx.stages.train.metrics import undefined_reason
 from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable
 
 HELD_OUT = ("id_val", "id_test", "ood_val", "ood_test")
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TrainingData:
+    """Graphs to train on and to evaluate on."""
+
+    task: str
+    metric: str
+    train: GraphTable
+    env: Ints
+    """``[G]`` environments of the training graphs, numbered from 0 without gaps."""
+    num_envs: int
+    held_out: Mapping[str, GraphTable]
+    """Split → its graphs."""
+
+
+def read_training_data(
+    corpus: Corpus, origins: Sequence[str] | None, algorithm: str
+) -> TrainingData:
+    """Read training graphs of some origins, or of all if None, and all held-out splits."""
+    train = read_train(corpus, origins)
+    env, num_envs = graph_environments(train, algorithm)
+    return TrainingData(
+        task=corpus.info.task,
+        metric=corpus.info.metric,
+        train=train,
+        env=env,
+        num_envs=num_envs,
+        held_out=read_held_out(corpus),
+    )
+
+
 def check_corpus(info: CorpusInfo, backbone: str) -> None:
-    """Refuse a corpus that a backbone cannot read."""
+    """Raise a ``StageError`` if a backbone does not support a corpus."""
     if info.level == "node" and backbone != "gcn":
         raise StageError(
-            f"{info.name} labels nodes, and `{backbone}` tells labels of graphs. Use the backbone "
-            "`gcn`."
+            f"{info.name} has node labels, but `{backbone}` predicts graph labels. Use the "
+            "backbone `gcn`."
         )
     if info.level == "graph" and backbone == "gcn":
         raise StageError(
-            f"{info.name} labels graphs, and `gcn` tells labels of nodes. Use the backbone `gin` "
+            f"{info.name} has graph labels, but `gcn` predicts node labels. Use the backbone `gin` "
             "or `vgin`."
         )
     if info.level == "graph" and info.sparse:
-        raise StageError(f"{info.name} has sparse node features, which backbones do not read yet.")
+        raise StageError(
+            f"{info.name} has sparse node features, which graph-level backbones do not support."
+        )
+
+
+def is_undirected(table: GraphTable) -> bool:
+    """Return whether every edge also exists in the other direction; edges must be sorted."""
+    src, dst = global_edges(table)
+    order = np.lexsort((src, dst))
+    return np.array_equal(src[order], dst) and np.array_equal(dst[order], src)
 
 
 def read_split(corpus: Corpus, split: str) -> GraphTable:
-    """Return the graphs of a split with what a classifier may see, edges sorted by source."""
-    known = {column.name for column in corpus.info.columns}
-    names = ["node_feat", "y", "env_id", "origin", *({"edge_attr"} & known)]
+    """Return the graphs of a split with the columns that training reads, edges sorted."""
+    available = {column.name for column in corpus.info.columns}
+    names = ["node_feat", "y", "env_id", "origin", *({"edge_attr"} & available)]
     table = sort_edges(corpus.table(split=split, columns=names))
-    src, dst = global_edges(table)
-    order = np.lexsort((src, dst))
-    if not (np.array_equal(src[order], dst) and np.array_equal(dst[order], src)):
+    if not is_undirected(table):
         raise StageError(
-            f"`{split}` of {corpus.info.name} has edges without their way back; backbones read "
-            "undirected graphs. Store every edge in both directions."
+            f"`{split}` of {corpus.info.name} has directed edges, but backbones need undirected "
+            "graphs. Store every edge in both directions."
         )
     return table
 
 
 def read_train(corpus: Corpus, origins: Sequence[str] | None) -> GraphTable:
-    """Return the training graphs of some origins, those with a label; None takes all origins."""
+    """Return the labelled training graphs of some origins, or of all if None."""
     info = corpus.info
     if "train" not in corpus.splits:
-        raise StageError(f"{info.name} has no `train` graphs; prepare it with that split.")
+        raise StageError(f"{info.name} has no `train` split. Prepare it with training graphs.")
     table = read_split(corpus, "train")
     if origins is not None:
-        words = info.column("origin").vocabulary
-        codes = [words.index(origin) for origin in origins]
+        vocabulary = info.column("origin").vocabulary
+        codes = [vocabulary.index(origin) for origin in origins]
         table = table.filter(np.isin(table.dense("graph", "origin"), codes))
         if not len(table):
             raise StageError(
                 f"{info.name} has no training graphs of origin {', '.join(origins)}. "
-                "`gsx show` lists what it has."
+                "`gsx show` lists its origins."
             )
     y = table.dense("graph", "y")
     labelled = (~np.isnan(y)).sum(axis=1) > 0
     if not labelled.any():
-        raise StageError(f"no training graph of {info.name} has a label; nothing can be learned.")
+        raise StageError(f"{info.name} has no labelled training graphs. Add labels to them.")
     if len(np.unique(y[labelled], axis=0)) < 2:
-        raise StageError(f"all training graphs of {info.name} have one label: nothing to learn.")
+        raise StageError(
+            f"all training graphs of {info.name} have the same label. Add graphs of another label."
+        )
     return table if labelled.all() else table.filter(labelled)
 
 
 def read_held_out(corpus: Corpus) -> dict[str, GraphTable]:
-    """Return the splits scores are taken on, those the corpus has and can score."""
-    found = {}
+    """Return the graphs of the held-out splits that the corpus has."""
+    tables = {}
     for split in sorted(set(corpus.splits) & set(HELD_OUT), key=SPLITS.index):
-        found[split] = read_split(corpus, split)
-        check_metric(corpus.info, split, found[split].dense("graph", "y"))
-    return found
+        tables[split] = read_split(corpus, split)
+        check_metric(corpus.info, split, tables[split].dense("graph", "y"))
+    return tables
 
 
 def check_metric(info: CorpusInfo, split: str, y: Array, items: str = "graphs") -> None:
-    """Refuse a split on which the metric means nothing."""
-    reason = why_undefined(info.metric, info.task, y)
+    """Raise a ``StageError`` if the metric is undefined on the labels of a split."""
+    reason = undefined_reason(info.metric, info.task, y)
     if reason is not None:
         raise StageError(
             f"{info.metric} is undefined on `{split}` of {info.name} ({len(y)} {items}): {reason}. "
-            f"Prepare more {items}, or leave the split out."
+            f"Prepare more {items}, or remove the split."
         )
 
 
-def environments(table: GraphTable, learner: str) -> tuple[Ints, int]:
-    """Return environments numbered from 0 without a gap, and how many there are."""
-    return number_environments(table.dense("graph", "env_id"), learner, "graphs")
+def graph_environments(table: GraphTable, algorithm: str) -> tuple[Ints, int]:
+    """Return environments of graphs, numbered from 0 without gaps, and their number."""
+    return renumber_environments(table.dense("graph", "env_id"), algorithm, "graphs")
 
 
-def number_environments(env: Ints, learner: str, items: str) -> tuple[Ints, int]:
-    """Return environments numbered from 0 without a gap, and how many there are."""
-    known, numbered = np.unique(env, return_inverse=True)
-    if KINDS[learner].compares and (known[0] < 0 or len(known) < 2):
+def renumber_environments(env: Ints, algorithm: str, items: str) -> tuple[Ints, int]:
+    """Return environments numbered from 0 without gaps, and their number.
+
+    Raises a ``StageError`` if the algorithm compares environments and there are too few.
+    """
+    ids, renumbered = np.unique(env, return_inverse=True)
+    if algorithm_named(algorithm).compares_environments and (ids[0] < 0 or len(ids) < 2):
+        without = f", and {(env < 0).sum()} {items} have none" if ids[0] < 0 else ""
         raise StageError(
-            f"`{learner}` compares environments, but the training {items} have "
-            f"{(known >= 0).sum()} known one(s)"
-            + (f" and {(env < 0).sum()} {items} of none" if known[0] < 0 else "")
-            + ". Use the learner `erm`, or a corpus with environments."
+            f"`{algorithm}` compares environments, but the training {items} have "
+            f"{(ids >= 0).sum()} environment(s){without}. Use the algorithm `erm`, or a corpus "
+            "with environments."
         )
-    return numbered.astype(np.int64), len(known)
+    return renumbered.astype(np.int64), len(ids)
 
 
-def shape_of(info: CorpusInfo, backbone: str, width: int, layers: int) -> BackboneShape:
+def graph_backbone_shape(info: CorpusInfo, backbone: str, width: int, layers: int) -> BackboneShape:
     """Return the shape of a network for the graphs of a corpus."""
     columns = {column.name: column for column in info.columns}
     edge = columns.get("edge_attr")

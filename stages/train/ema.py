@@ -1,29 +1,30 @@
-"""A running mean of weights."""
+"""Exponential moving average (EMA) of the weights."""
 
 from __future__ import annotations
 
 import torch
 
-from gsx.stages.nn.build_network import Network, empty
+from gsx.stages.nn.build_network import Network, build_empty_network
 
 
-class Average:
-    """A running mean of weights, and of what norms remember."""
+class EMA:
+    """Exponential moving average of a network's weights and batch norm statistics."""
 
-    def __init__(self, net: Network, decay: float) -> None:
-        self.net = empty(net.shape).to(next(net.parameters()).device)
-        self.net.load_state_dict(net.state_dict())
+    def __init__(self, network: Network, decay: float) -> None:
+        self.network = build_empty_network(network.shape).to(next(network.parameters()).device)
+        """Network with the averaged weights."""
+        self.network.load_state_dict(network.state_dict())
         self.decay, self.steps = decay, 0
 
     @torch.no_grad()
-    def update(self, net: Network) -> None:
-        """Move a little towards the weights of ``net``; more at the start."""
+    def update(self, network: Network) -> None:
+        """Add the current weights to the average; the decay is lower in the first steps."""
         self.steps += 1
         decay = min(self.decay, self.steps / (self.steps + 9))
-        for mean, now in zip(
-            self.net.state_dict().values(), net.state_dict().values(), strict=True
+        for average, current in zip(
+            self.network.state_dict().values(), network.state_dict().values(), strict=True
         ):
-            if mean.is_floating_point():
-                mean.lerp_(now, 1 - decay)
+            if average.is_floating_point():
+                average.lerp_(current, 1 - decay)
             else:
-                mean.copy_(now)
+                average.copy_(current)

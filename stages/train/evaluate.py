@@ -1,4 +1,4 @@
-"""Score trained classifiers on a corpus: per split, per environment, per size."""
+"""Evaluate trained models on a corpus: per split, per environment and per graph size."""
 
 from __future__ import annotations
 
@@ -13,93 +13,101 @@ import torch
 from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array
 from gsx.schema import SPLITS, CorpusInfo
-from gsx.stages.nn.backbones import BackboneShape
-from gsx.stages.nn.build_network import GraphNetwork, Network, empty
+from gsx.stages.nn.batches import BackboneShape
+from gsx.stages.nn.build_network import GraphNetwork, Network, build_empty_network
 from gsx.stages.nn.gcn import GCN
-from gsx.stages.train.confidence_intervals import bootstrap, t_interval
-from gsx.stages.train.data import check_corpus, read_split, shape_of
-from gsx.stages.train.evaluator import laid_out, logits_of
-from gsx.stages.train.metrics import DIGITS, score, why_undefined
-from gsx.stages.train.node_data import layout, node_logits, node_shape, read_graphs
+from gsx.stages.train.confidence_intervals import bootstrap_interval, t_interval
+from gsx.stages.train.data import check_corpus, graph_backbone_shape, read_split
+from gsx.stages.train.evaluator import evaluation_batches, predict_logits
+from gsx.stages.train.metrics import DIGITS, score, undefined_reason
+from gsx.stages.train.node_data import (
+    node_backbone_shape,
+    node_logits,
+    read_node_graphs,
+    whole_graph_batch,
+)
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable
 
-BUCKETS = 4
-"""Sizes a split is cut into, with about as many graphs each."""
-LARGEST_FILE = 1 << 30
+SIZE_RANGES = 4
+"""Number of size ranges per split, with about equally many graphs each."""
+MAX_FILE_BYTES = 1 << 30
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``model.json`` holds."""
+    """Content of ``model.json``."""
 
     task: str
     shape: BackboneShape
 
 
-def load(model: Artifact, weights: str, device: torch.device) -> tuple[Description, Network]:
-    """Build the network of an artifact and give it the weights of one of its files."""
+def load_model(model: Artifact, weights: str, device: torch.device) -> tuple[Description, Network]:
+    """Return the network of an artifact with the weights of one of its files."""
+    import safetensors.numpy
     from safetensors import SafetensorError
-    from safetensors.numpy import load as read
 
+    url = model.location.url
     if weights not in model.manifest.files:
-        have = ", ".join(name for name in model.manifest.files if name.endswith(".safetensors"))
-        raise ArtifactError(f"{model.place.url} holds no `{weights}`; it has {have}.")
+        available = [name for name in model.manifest.files if name.endswith(".safetensors")]
+        raise ArtifactError(
+            f"{url} has no file `{weights}`. Its weight files are: {', '.join(available)}."
+        )
     try:
-        data = model.place.read_bytes("model.json", limit=LARGEST_FILE)
+        data = model.location.read_bytes("model.json", limit=MAX_FILE_BYTES)
         description = msgspec.json.decode(data, type=Description)
-        net = empty(description.shape)
-        found = read(model.place.read_bytes(weights, limit=LARGEST_FILE))
-        net.load_state_dict({name: torch.from_numpy(value) for name, value in found.items()})
+        network = build_empty_network(description.shape)
+        arrays = safetensors.numpy.load(model.location.read_bytes(weights, limit=MAX_FILE_BYTES))
+        network.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
     except (msgspec.MsgspecError, SafetensorError, RuntimeError) as error:
         raise ArtifactError(
-            f"the weights in {model.place.url} are not those its description asks for, as if "
-            f"another gsx had written them. Train it again: `gsx train`. ({error})"
+            f"{url}: the weights do not match `model.json` ({error}). Another version of gsx may "
+            "have written them. Train the model again: `gsx train`."
         ) from error
-    return description, net.to(device)
+    return description, network.to(device)
 
 
 def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device) -> dict[str, Any]:
-    """Return the scores of a model on all splits of a corpus, with what they are made of.
+    """Return the scores of a model on all splits of a corpus.
 
-    A split on which the metric means nothing says why, and has no score.
+    Splits on which the metric is undefined have a reason instead of a score.
     """
     info = corpus.info
-    description, net = load(model, weights, device)
+    description, network = load_model(model, weights, device)
     check_corpus(info, description.shape.backbone)
-    check_fits(description, corpus)
-    if isinstance(net, GCN):
-        return _require_score(info, evaluate_nodes(net, corpus, device))
-    return _require_score(info, _evaluate_graphs(net, corpus, device))
+    check_model_fits(description, corpus)
+    if isinstance(network, GCN):
+        return _require_score(info, evaluate_nodes(network, corpus, device))
+    return _require_score(info, _evaluate_graphs(network, corpus, device))
 
 
-def _evaluate_graphs(net: GraphNetwork, corpus: Corpus, device: torch.device) -> dict[str, Any]:
+def _evaluate_graphs(network: GraphNetwork, corpus: Corpus, device: torch.device) -> dict[str, Any]:
     info = corpus.info
     names = {environment.id: environment.name for environment in info.environments}
     splits, environments, sizes = {}, [], []
     for split in sorted(corpus.splits, key=SPLITS.index):
         table = read_split(corpus, split)
         y = table.dense("graph", "y")
-        logits = logits_of(net, list(laid_out(table, net.shape, device)))
+        logits = predict_logits(network, list(evaluation_batches(table, network.shape, device)))
 
-        def part(chosen: Array, logits: Array = logits, y: Array = y) -> dict[str, Any]:
-            found = score(info.metric, info.task, logits[chosen], y[chosen])
-            return {"graphs": int(chosen.sum()), "score": found}
+        def subset_score(selected: Array, logits: Array = logits, y: Array = y) -> dict[str, Any]:
+            value = score(info.metric, info.task, logits[selected], y[selected])
+            return {"graphs": int(selected.sum()), "score": value}
 
-        splits[split] = part(np.ones(len(table), dtype=bool)) | {
-            "interval": bootstrap(info.metric, info.task, logits, y, split),
-            "undefined": why_undefined(info.metric, info.task, y),
+        splits[split] = subset_score(np.ones(len(table), dtype=bool)) | {
+            "interval": bootstrap_interval(info.metric, info.task, logits, y, split),
+            "undefined": undefined_reason(info.metric, info.task, y),
         }
         env = table.dense("graph", "env_id")
         environments += [
             {"split": split, "env_id": int(id_), "name": names.get(int(id_), "hidden")}
-            | part(env == id_)
+            | subset_score(env == id_)
             for id_ in np.unique(env)
         ]
         sizes += [
             {"split": split, "min_nodes": low, "max_nodes": high}
-            | part((table.num_nodes >= low) & (table.num_nodes <= high))
-            for low, high in buckets(table)
+            | subset_score((table.num_nodes >= low) & (table.num_nodes <= high))
+            for low, high in size_ranges(table)
         ]
     return {
         "metric": info.metric,
@@ -109,15 +117,16 @@ def _evaluate_graphs(net: GraphNetwork, corpus: Corpus, device: torch.device) ->
     }
 
 
-def evaluate_nodes(net: GCN, corpus: Corpus, device: torch.device) -> dict[str, Any]:
-    """Return the scores of a model of nodes on the source graphs of a corpus; nodes have no size.
+def evaluate_nodes(network: GCN, corpus: Corpus, device: torch.device) -> dict[str, Any]:
+    """Return the scores of a node-level model on the source graphs of a corpus.
 
-    The whole graph is read at once.
+    One forward pass covers the whole graph. There are no size ranges.
     """
     info = corpus.info
     names = {environment.id: environment.name for environment in info.environments}
-    graphs = read_graphs(corpus)
-    logits = node_logits(net, layout(graphs, np.arange(graphs.links.nodes), device))
+    graphs = read_node_graphs(corpus)
+    all_nodes = np.arange(graphs.adjacency.num_nodes)
+    logits = node_logits(network, whole_graph_batch(graphs, all_nodes, device))
     splits, environments = {}, []
     for code, split in enumerate(SPLITS[:-1]):
         inside = graphs.split == code
@@ -127,95 +136,98 @@ def evaluate_nodes(net: GCN, corpus: Corpus, device: torch.device) -> dict[str, 
         splits[split] = {
             "nodes": int(inside.sum()),
             "score": score(info.metric, info.task, logits[inside], y),
-            "interval": bootstrap(info.metric, info.task, logits[inside], y, split),
-            "undefined": why_undefined(info.metric, info.task, y),
+            "interval": bootstrap_interval(info.metric, info.task, logits[inside], y, split),
+            "undefined": undefined_reason(info.metric, info.task, y),
         }
         for id_ in np.unique(graphs.env[inside]).tolist():
-            part = inside & (graphs.env == id_)
+            selected = inside & (graphs.env == id_)
             environments.append(
                 {
                     "split": split,
                     "env_id": id_,
                     "name": names.get(id_, "hidden"),
-                    "nodes": int(part.sum()),
-                    "score": score(info.metric, info.task, logits[part], graphs.y[part]),
+                    "nodes": int(selected.sum()),
+                    "score": score(info.metric, info.task, logits[selected], graphs.y[selected]),
                 }
             )
     return {"metric": info.metric, "splits": splits, "environments": environments, "sizes": []}
 
 
-def _require_score(info: CorpusInfo, found: dict[str, Any]) -> dict[str, Any]:
-    """Refuse a corpus on which the metric means nothing at all."""
-    splits = found["splits"]
+def _require_score(info: CorpusInfo, scores: dict[str, Any]) -> dict[str, Any]:
+    """Raise a ``StageError`` if the metric is undefined on every split."""
+    splits = scores["splits"]
     if all(row["undefined"] for row in splits.values()):
-        told = "; ".join(f"`{split}`: {row['undefined']}" for split, row in splits.items())
-        raise StageError(f"{info.metric} is undefined on every split of {info.name} ({told}).")
-    return found
+        reasons = "; ".join(f"`{split}`: {row['undefined']}" for split, row in splits.items())
+        raise StageError(
+            f"{info.metric} is undefined on every split of {info.name} ({reasons}). Evaluate a "
+            "corpus with labels of several classes."
+        )
+    return scores
 
 
-def over_models(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the evaluations of several models on one corpus have in common."""
-    first = found[0]
+def aggregate_models(evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return mean, standard deviation and interval over models evaluated on one corpus."""
+    first = evaluations[0]
     return {
         "metric": first["metric"],
         "splits": {
-            split: _spread(row, [each["splits"][split]["score"] for each in found])
+            split: _aggregate_row(row, [other["splits"][split]["score"] for other in evaluations])
             for split, row in first["splits"].items()
         },
         **{
-            part: [
-                _spread(row, [each[part][number]["score"] for each in found])
-                for number, row in enumerate(first[part])
+            section: [
+                _aggregate_row(row, [other[section][number]["score"] for other in evaluations])
+                for number, row in enumerate(first[section])
             ]
-            for part in ("environments", "sizes")
+            for section in ("environments", "sizes")
         },
     }
 
 
-def _spread(row: Mapping[str, Any], scores: Sequence[float | None]) -> dict[str, Any]:
-    """Return a row with the mean over models, its spread and its interval; no score is no mean."""
-    known = [score for score in scores if score is not None]
-    same = {name: value for name, value in row.items() if name not in ("score", "interval")}
-    return same | {
+def _aggregate_row(row: Mapping[str, Any], scores: Sequence[float | None]) -> dict[str, Any]:
+    """Return a row with statistics over models; undefined scores do not count."""
+    defined = [score for score in scores if score is not None]
+    shared = {name: value for name, value in row.items() if name not in ("score", "interval")}
+    return shared | {
         "scores": list(scores),
-        "mean": round(statistics.fmean(known), DIGITS) if known else None,
-        "std": round(statistics.stdev(known), DIGITS) if len(known) > 1 else None,
-        "interval": t_interval(known),
+        "mean": round(statistics.fmean(defined), DIGITS) if defined else None,
+        "std": round(statistics.stdev(defined), DIGITS) if len(defined) > 1 else None,
+        "interval": t_interval(defined),
     }
 
 
-def buckets(table: GraphTable) -> list[tuple[int, int]]:
-    """Cut the sizes of graphs into ranges, ends included, with about as many graphs each."""
+def size_ranges(table: GraphTable) -> list[tuple[int, int]]:
+    """Return inclusive ranges of node counts with about equally many graphs each."""
     sizes = np.sort(table.num_nodes)
     if not len(sizes):
         return []
-    places = np.arange(1, BUCKETS) * len(sizes) // BUCKETS
-    starts = np.unique([sizes[0], *sizes[places]])
+    positions = np.arange(1, SIZE_RANGES) * len(sizes) // SIZE_RANGES
+    starts = np.unique([sizes[0], *sizes[positions]])
     ends = [*(starts[1:] - 1), sizes[-1]]
     return [(int(low), int(high)) for low, high in zip(starts, ends, strict=True)]
 
 
-def check_fits(description: Description, corpus: Corpus) -> None:
-    """Refuse a corpus whose graphs or labels are of another kind than those learned from."""
-    learned = description.shape
-    if learned.backbone == "gcn":
-        found = node_shape(corpus.info, learned.width, learned.layers)
+def check_model_fits(description: Description, corpus: Corpus) -> None:
+    """Raise a ``StageError`` if a corpus has other features or labels than the training corpus."""
+    trained, info = description.shape, corpus.info
+    if trained.backbone == "gcn":
+        expected = node_backbone_shape(info, trained.width, trained.layers)
     else:
-        found = shape_of(corpus.info, learned.backbone, learned.width, learned.layers)
-    differ = [
-        f"{name.replace('_', ' ')}: {_short(getattr(learned, name))} learned, "
-        f"{_short(getattr(found, name))} in the corpus"
+        expected = graph_backbone_shape(info, trained.backbone, trained.width, trained.layers)
+    differences = [
+        f"{name.replace('_', ' ')}: {_text(getattr(trained, name))} in the model, "
+        f"{_text(getattr(expected, name))} in the corpus"
         for name in ("features", "words", "edge_features", "edge_words", "outputs")
-        if getattr(learned, name) != getattr(found, name)
+        if getattr(trained, name) != getattr(expected, name)
     ]
-    if description.task != corpus.info.task:
-        differ.append(f"task: {description.task} learned, {corpus.info.task} in the corpus")
-    if differ:
+    if description.task != info.task:
+        differences.append(f"task: {description.task} in the model, {info.task} in the corpus")
+    if differences:
         raise StageError(
-            f"the model does not fit {corpus.info.name} ({'; '.join(differ)}). Evaluate it on a "
+            f"the model does not fit {info.name} ({'; '.join(differences)}). Evaluate it on a "
             "corpus of the dataset it was trained on."
         )
 
 
-def _short(value: object) -> str:
+def _text(value: object) -> str:
     return "/".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

@@ -1,4 +1,4 @@
-"""Weights that make training nodes resemble all nodes of a graph."""
+"""Instance weights of SRGNN: training nodes weighted to resemble all nodes of the graph."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ from torch import Tensor
 
 from gsx.ragged import Ints
 from gsx.seeds import rng
-from gsx.stages.graphs.graphsaint import convolution
-from gsx.stages.train.kernel_mean_matching import WAVES, match, waves
-from gsx.stages.train.node_data import NodeLesson
+from gsx.stages.graphs.graphsaint import gcn_matrix
+from gsx.stages.train.kernel_mean_matching import (
+    NUM_FEATURES,
+    kernel_mean_matching,
+    random_fourier_features,
+)
+from gsx.stages.train.node_data import NodeTrainingData
 
 HOPS = 2
-"""Rounds of averaging over neighbors before nodes are compared, as published."""
+"""Graph convolutions before nodes are compared, as published."""
 
 
-def resemblance(lesson: NodeLesson, seed: int) -> Tensor:
-    """Return weights ``[T]`` of training nodes, sheet after sheet.
+def instance_weights(data: NodeTrainingData, seed: int) -> Tensor:
+    """Return weights ``[T]`` of the training nodes of all variants, in the order of the variants.
 
-    Nodes are compared by their features and those around them; of labels, only those of training
-    nodes are read: classes keep their shares.
+    Nodes are compared by their convolved features. Only labels of training nodes are used, to keep
+    class proportions.
     """
-    links = {id(sheet.links): sheet.links for sheet in lesson.sheets}
-    spread = {key: convolution(each).astype(np.float32) for key, each in links.items()}
-    found = []
-    for number, sheet in enumerate(lesson.sheets):
+    adjacencies = {id(variant.adjacency): variant.adjacency for variant in data.variants}
+    matrices = {
+        key: gcn_matrix(adjacency).astype(np.float32) for key, adjacency in adjacencies.items()
+    }
+    weights = []
+    for number, variant in enumerate(data.variants):
         stream = rng(seed, "train", "resemblance", number)
-        size = (sheet.features.shape[1], WAVES)
-        phases = sheet.features @ stream.standard_normal(size, dtype=np.float32)
+        size = (variant.features.shape[1], NUM_FEATURES)
+        projections = variant.features @ stream.standard_normal(size, dtype=np.float32)
         for _ in range(HOPS):
-            phases = spread[id(sheet.links)] @ phases
-        rows = waves(phases, stream)
-        group = _classes(lesson, sheet.train)
-        found.append(match(rows[sheet.train], rows.mean(axis=0, dtype=np.float64), group))
-    return torch.from_numpy(np.concatenate(found).astype(np.float32))
+            projections = matrices[id(variant.adjacency)] @ projections
+        rows = random_fourier_features(projections, stream)
+        mean = rows.mean(axis=0, dtype=np.float64)
+        group = _classes(data, variant.train)
+        weights.append(kernel_mean_matching(rows[variant.train], mean, group))
+    return torch.from_numpy(np.concatenate(weights).astype(np.float32))
 
 
-def _classes(lesson: NodeLesson, nodes: Ints) -> Ints:
-    """Return the class of nodes, from 0 without a gap; one for all where labels are no classes."""
-    if lesson.task != "classification":
+def _classes(data: NodeTrainingData, nodes: Ints) -> Ints:
+    """Return classes of nodes, numbered from 0 without gaps; all 0 for other tasks."""
+    if data.task != "classification":
         return np.zeros(len(nodes), dtype=np.int64)
-    return np.unique(lesson.graphs.y[nodes].argmax(axis=1), return_inverse=True)[1]
+    return np.unique(data.graphs.y[nodes].argmax(axis=1), return_inverse=True)[1]

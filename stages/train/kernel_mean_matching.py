@@ -1,7 +1,7 @@
-"""Kernel mean matching: weights that make some rows resemble all rows in the mean.
+"""Kernel mean matching: weights that match the mean of some rows to the mean of all rows.
 
-Rows are compared by a Gaussian kernel, through random features whose products are the kernel in
-the mean (Rahimi & Recht 2007), so that memory grows with rows and not with pairs of rows.
+The kernel is Gaussian, approximated by random Fourier features (Rahimi & Recht 2007), so memory is
+linear in the number of rows.
 """
 
 from __future__ import annotations
@@ -10,58 +10,59 @@ import numpy as np
 
 from gsx.ragged import Array, Ints
 
-WAVES = 256
-"""Random features of a row."""
+NUM_FEATURES = 256
+"""Number of random Fourier features."""
 PAIRS = 4096
-"""Pairs of rows whose median distance is the width of the kernel."""
-LEAST, MOST = 0.2, 5.0
-"""Bounds of weights; the lower one is the published one."""
-ROUNDS = 200
-HALVINGS = 40
+"""Number of row pairs whose median distance sets the kernel width."""
+MIN_WEIGHT, MAX_WEIGHT = 0.2, 5.0
+"""Bounds of the weights; the lower one is the published one."""
+ITERATIONS = 200
+BISECTIONS = 40
 
 
-def waves(phases: Array, stream: np.random.Generator) -> Array:
-    """Return random features ``[R, W]`` of rows whose projections on drawn directions are given.
+def random_fourier_features(projections: Array, stream: np.random.Generator) -> Array:
+    """Return random Fourier features ``[R, F]`` of rows, given their random projections.
 
-    ``phases`` ``[R, W]`` are products with standard normal directions, so the mean square of their
-    differences is the squared distance of the rows.
+    ``projections`` ``[R, F]`` are products of rows with standard normal directions, so the mean
+    square of their differences estimates the squared distance of the rows.
     """
-    left, right = stream.integers(0, len(phases), (2, PAIRS))
-    apart = np.square(phases[left] - phases[right]).mean(axis=1)
-    apart = apart[apart > 0]
-    width = np.sqrt(np.median(apart)) if len(apart) else 1.0
-    turn = stream.uniform(0, 2 * np.pi, phases.shape[1])
-    found: Array = np.cos(phases / width + turn) * np.sqrt(2 / phases.shape[1])
-    return found.astype(np.float32)
+    left, right = stream.integers(0, len(projections), (2, PAIRS))
+    distances = np.square(projections[left] - projections[right]).mean(axis=1)
+    distances = distances[distances > 0]
+    width = np.sqrt(np.median(distances)) if len(distances) else 1.0
+    offset = stream.uniform(0, 2 * np.pi, projections.shape[1])
+    features: Array = np.cos(projections / width + offset) * np.sqrt(2 / projections.shape[1])
+    return features.astype(np.float32)
 
 
-def match(rows: Array, mean: Array, group: Ints) -> Array:
-    """Return weights ``[R]`` whose weighted mean of ``rows`` is as close to ``mean`` as can be.
+def kernel_mean_matching(rows: Array, mean: Array, group: Ints) -> Array:
+    """Return weights ``[R]`` that bring the weighted mean of ``rows`` closest to ``mean``.
 
-    Weights lie within the bounds, and have the mean 1 in every group: labels keep their shares.
+    Weights are within the bounds and have mean 1 in every group, so class proportions do not
+    change. The solver is accelerated projected gradient descent.
     """
     count, rows = len(rows), rows.astype(np.float64)
-    steepest = float(np.linalg.eigvalsh(rows.T @ rows)[-1]) / count**2
-    step = 1 / max(steepest, np.finfo(np.float64).tiny)
-    weights = ahead = np.ones(count)
-    pace = 1.0
-    for _ in range(ROUNDS):
-        slope = rows @ (rows.T @ ahead / count - mean) / count
-        moved = project(ahead - step * slope, group)
-        next_pace = (1 + np.sqrt(1 + 4 * pace**2)) / 2
-        ahead = moved + (pace - 1) / next_pace * (moved - weights)
-        weights, pace = moved, next_pace
+    curvature = float(np.linalg.eigvalsh(rows.T @ rows)[-1]) / count**2
+    step = 1 / max(curvature, np.finfo(np.float64).tiny)
+    weights = extrapolated = np.ones(count)
+    momentum = 1.0
+    for _ in range(ITERATIONS):
+        gradient = rows @ (rows.T @ extrapolated / count - mean) / count
+        updated = project_weights(extrapolated - step * gradient, group)
+        next_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        extrapolated = updated + (momentum - 1) / next_momentum * (updated - weights)
+        weights, momentum = updated, next_momentum
     return weights
 
 
-def project(weights: Array, group: Ints) -> Array:
-    """Return the nearest weights within the bounds whose mean is 1 in every group."""
+def project_weights(weights: Array, group: Ints) -> Array:
+    """Return the closest weights within the bounds that have mean 1 in every group."""
     size = np.bincount(group)
-    low = np.full(len(size), weights.min() - MOST)
-    high = np.full(len(size), weights.max() - LEAST)
-    for _ in range(HALVINGS):
+    low = np.full(len(size), weights.min() - MAX_WEIGHT)
+    high = np.full(len(size), weights.max() - MIN_WEIGHT)
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        total = np.bincount(group, np.clip(weights - middle[group], LEAST, MOST))
+        total = np.bincount(group, np.clip(weights - middle[group], MIN_WEIGHT, MAX_WEIGHT))
         low, high = np.where(total > size, middle, low), np.where(total > size, high, middle)
-    found: Array = np.clip(weights - ((low + high) / 2)[group], LEAST, MOST)
-    return found
+    projected: Array = np.clip(weights - ((low + high) / 2)[group], MIN_WEIGHT, MAX_WEIGHT)
+    return projected

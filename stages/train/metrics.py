@@ -1,4 +1,4 @@
-"""Scores as published: percent for accuracy and ROC-AUC, [-1, 1] for MCC, labels' unit for RMSE."""
+"""Metrics: percent for accuracy and ROC-AUC, [-1, 1] for MCC, the labels' unit for RMSE."""
 
 from __future__ import annotations
 
@@ -11,77 +11,82 @@ DIGITS = 4
 
 
 def score(metric: str, task: str, logits: Array, y: Array) -> float | None:
-    """Return the score of logits ``[G, C]`` against labels ``[G, C]``; None where undefined.
+    """Return the score of logits ``[G, C]`` for labels ``[G, C]``; None where it is undefined.
 
-    Labels that are missing do not count. ROC-AUC is the mean over tasks that hold both classes.
+    Missing labels (NaN) do not count. ROC-AUC is the mean over tasks with both classes.
     """
     if metric == "rmse":
         error = (logits - y)[~np.isnan(y)]
         value = float(np.sqrt(np.mean(error**2))) if len(error) else None
     elif metric == "roc_auc":
-        value = _area(task, logits, y)
+        value = _roc_auc(task, logits, y)
     else:
-        truth, told, _ = decisions(task, logits, y)
-        value = _accuracy(truth, told) if metric == "accuracy" else _mcc(truth, told)
+        truth, predicted, _ = class_predictions(task, logits, y)
+        value = _accuracy(truth, predicted) if metric == "accuracy" else _mcc(truth, predicted)
     return None if value is None else round(value, DIGITS)
 
 
-def better(metric: str, one: float, other: float) -> bool:
-    """Say whether ``one`` is the better score."""
+def is_better(metric: str, one: float, other: float) -> bool:
+    """Return whether the score ``one`` is better than ``other``."""
     return one < other if metric == "rmse" else one > other
 
 
-def why_undefined(metric: str, task: str, y: Array) -> str | None:
-    """Say why a metric means nothing on labels ``[G, C]``; None where it means something."""
+def undefined_reason(metric: str, task: str, y: Array) -> str | None:
+    """Return why a metric is undefined for labels ``[G, C]``; None if it is defined."""
     if not (~np.isnan(y)).any():
-        return "no graph has a label"
+        return "there are no labels"
     if metric == "roc_auc" and task == "classification" and y.shape[1] != 2:
-        return f"it is for two classes, and there are {y.shape[1]}"
+        return f"it needs two classes, but there are {y.shape[1]}"
     if score(metric, task, np.zeros_like(y), y) is None:
-        return "all labels are of one class"
+        return "all labels have the same class"
     return None
 
 
-def decisions(task: str, logits: Array, y: Array) -> tuple[Ints, Ints, Ints]:
-    """Return true and told classes of all that is known, and the graph of each."""
+def class_predictions(task: str, logits: Array, y: Array) -> tuple[Ints, Ints, Ints]:
+    """Return true class, predicted class and graph of every label that is not missing."""
     if task == "classification":
-        known = ~np.isnan(y).any(axis=1)
-        return y[known].argmax(axis=1), logits[known].argmax(axis=1), np.flatnonzero(known)
-    known = ~np.isnan(y)
-    truth, told = (y[known] > 0.5).astype(np.int64), (logits[known] > 0).astype(np.int64)
-    return truth, told, np.nonzero(known)[0]
+        labelled = ~np.isnan(y).any(axis=1)
+        graph = np.flatnonzero(labelled)
+        return y[labelled].argmax(axis=1), logits[labelled].argmax(axis=1), graph
+    labelled = ~np.isnan(y)
+    truth = (y[labelled] > 0.5).astype(np.int64)
+    predicted = (logits[labelled] > 0).astype(np.int64)
+    return truth, predicted, np.nonzero(labelled)[0]
 
 
-def of_two_classes(logits: Array, y: Array) -> tuple[Array, Array]:
-    """Return two classes as one yes or no."""
+def binary_columns(logits: Array, y: Array) -> tuple[Array, Array]:
+    """Return logits and labels ``[G, 1]`` of the second of two classes."""
     return logits[:, 1:] - logits[:, :1], y[:, 1:]
 
 
-def _accuracy(truth: Array, told: Array) -> float | None:
-    return 100 * float(np.mean(truth == told)) if len(truth) else None
+def _accuracy(truth: Array, predicted: Array) -> float | None:
+    return 100 * float(np.mean(truth == predicted)) if len(truth) else None
 
 
-def _mcc(truth: Array, told: Array) -> float | None:
-    """Return Matthews' correlation for any number of classes; one class told alone scores 0."""
+def _mcc(truth: Array, predicted: Array) -> float | None:
+    """Return Matthews' correlation for any number of classes; 0 if all predictions are equal."""
     if len(np.unique(truth)) < 2:
         return None
-    classes = int(max(truth.max(), told.max())) + 1
-    true, said = np.bincount(truth, minlength=classes), np.bincount(told, minlength=classes)
+    classes = int(max(truth.max(), predicted.max())) + 1
+    true_count = np.bincount(truth, minlength=classes)
+    predicted_count = np.bincount(predicted, minlength=classes)
     total = float(len(truth))
-    agreement = float((truth == told).sum()) * total - float(true @ said)
-    spread = (total**2 - float(said @ said)) * (total**2 - float(true @ true))
-    return agreement / float(np.sqrt(spread)) if spread > 0 else 0.0
+    covariance = float((truth == predicted).sum()) * total - float(true_count @ predicted_count)
+    variances = (total**2 - float(predicted_count @ predicted_count)) * (
+        total**2 - float(true_count @ true_count)
+    )
+    return covariance / float(np.sqrt(variances)) if variances > 0 else 0.0
 
 
-def _area(task: str, logits: Array, y: Array) -> float | None:
+def _roc_auc(task: str, logits: Array, y: Array) -> float | None:
     if task == "classification":
         if y.shape[1] != 2:
             return None
-        logits, y = of_two_classes(logits, y)
+        logits, y = binary_columns(logits, y)
     areas = []
     for column in range(y.shape[1]):
-        known = ~np.isnan(y[:, column])
-        area = roc_auc(logits[known, column], y[known, column] > 0.5)
+        labelled = ~np.isnan(y[:, column])
+        area = roc_auc(logits[labelled, column], y[labelled, column] > 0.5)
         if area is not None:
             areas.append(area)
     return 100 * float(np.mean(areas)) if areas else None

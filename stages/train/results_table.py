@@ -1,4 +1,4 @@
-"""Results of training runs as tables: methods by datasets, mean and spread over seeds."""
+"""Tables of training results: methods by datasets, mean and standard deviation over seeds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 from gsx.errors import UsageError
 from gsx.stages.train.confidence_intervals import t_interval
 
-NEEDED = {"dataset", "method", "seed", "metric", "ood_test"}
-NAMES = {
+REQUIRED_KEYS = {"dataset", "method", "seed", "metric", "ood_test"}
+METHOD_NAMES = {
     "All": "g-splice-123",
     "All / Extrapolation": "featx-all",
     "All / Interpolation": "featx-all-interpolate",
@@ -34,51 +34,56 @@ NAMES = {
     "Selected / Extrapolation": "featx",
     "Selected / Interpolation": "featx-interpolate",
 }
-"""Names of the paper that are others here; LISA and LiSA are two methods."""
+"""Method name in the paper → in result files, where they differ. LISA and LiSA are two methods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is known of one method on one dataset."""
+    """Results of one method on one dataset."""
 
     method: str
     dataset: str
     metric: str
     mean: float | None = None
     std: float | None = None
-    """Over seeds, unbiased; None for one seed."""
+    """Unbiased standard deviation over seeds; None for one seed."""
     seeds: int = 0
     low: float | None = None
     high: float | None = None
-    """Student's 95 % interval of the mean; None for one seed."""
+    """95 % t interval of the mean; None for one seed."""
     published: float | None = None
     published_std: float | None = None
 
 
 def read_results(folder: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the result files of a folder, and how many JSON files are something else.
+    """Return the result files of a folder, and the number of other JSON files.
 
-    They lie in it or in folders of datasets; further down lie other comparisons.
+    Reads the folder and its subfolders, one per dataset. Deeper folders hold other comparisons.
     """
     if not folder.is_dir():
-        raise UsageError(f"no folder {folder}. `gsx train … --results DIR --method NAME` makes it.")
-    found, others = [], 0
+        raise UsageError(
+            f"{folder} does not exist. `gsx train … --results DIR --method NAME` creates it."
+        )
+    results, others = [], 0
     for path in sorted([*folder.glob("*.json"), *folder.glob("*/*.json")]):
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} is not JSON: {error}") from error
-        if isinstance(document, dict) and document.keys() >= NEEDED:
-            found.append(document)
+            raise UsageError(f"{path}: invalid JSON ({error}). Remove the file.") from error
+        if isinstance(document, dict) and document.keys() >= REQUIRED_KEYS:
+            results.append(document)
         else:
             others += 1
-    if not found:
-        raise UsageError(f"no results of `gsx train` in {folder}.")
-    return found, others
+    if not results:
+        raise UsageError(
+            f"{folder} has no results. Write some with `gsx train … --results {folder} "
+            "--method NAME`."
+        )
+    return results, others
 
 
 def read_published(path: Path) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return published OOD scores by method and dataset; the first of each pair counts."""
+    """Return published OOD scores (mean, std) by method and dataset; the first row counts."""
     published: dict[tuple[str, str], tuple[float, float]] = {}
     with path.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
@@ -89,25 +94,29 @@ def read_published(path: Path) -> dict[tuple[str, str], tuple[float, float]]:
 
 
 def method_name(text: str) -> str:
-    """Return the name under which result files have a method of the paper.
+    """Return the name that result files use for a method of the paper.
 
     >>> method_name("Deep Coral"), method_name("LISA"), method_name("LiSA")
     ('coral', 'lisa', 'lisa-subgraph')
     """
-    return NAMES.get(text, "-".join(text.lower().split()))
+    return METHOD_NAMES.get(text, "-".join(text.lower().split()))
 
 
 def summarize(
     results: Sequence[dict[str, Any]], published: dict[tuple[str, str], tuple[float, float]]
 ) -> list[Cell]:
-    """Return a cell for every method and dataset we ran, then for those only published."""
+    """Return a cell per method and dataset: results of gsx, then those that are only published."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for result in results:
         groups.setdefault((result["method"], result["dataset"]), []).append(result)
     metrics: dict[str, str] = {}
     for result in results:
-        if metrics.setdefault(result["dataset"], result["metric"]) != result["metric"]:
-            raise UsageError(f"results of {result['dataset']} have different metrics.")
+        dataset, metric = result["dataset"], result["metric"]
+        if metrics.setdefault(dataset, metric) != metric:
+            raise UsageError(
+                f"results of {dataset} have different metrics ({metrics[dataset]}, {metric}). Put "
+                "them into separate folders."
+            )
     cells = [
         _cell(method, dataset, metrics[dataset], runs, published.get((method, dataset)))
         for (method, dataset), runs in groups.items()
@@ -135,16 +144,18 @@ def _cell(
 ) -> Cell:
     scores = {run["seed"]: run["ood_test"] for run in runs}
     if len(scores) != len(runs):
-        raise UsageError(f"{method} on {dataset}: two result files have the same seed.")
-    known = [score for score in scores.values() if score is not None]
-    low, high = t_interval(known) or (None, None)
+        raise UsageError(
+            f"{method} on {dataset}: two result files have the same seed. Remove one of them."
+        )
+    defined = [score for score in scores.values() if score is not None]
+    low, high = t_interval(defined) or (None, None)
     return Cell(
         method=method,
         dataset=dataset,
         metric=metric,
-        mean=statistics.fmean(known) if known else None,
-        std=statistics.stdev(known) if len(known) > 1 else None,
-        seeds=len(known),
+        mean=statistics.fmean(defined) if defined else None,
+        std=statistics.stdev(defined) if len(defined) > 1 else None,
+        seeds=len(defined),
         low=low,
         high=high,
         published=published[0] if published else None,
@@ -152,10 +163,10 @@ def _cell(
     )
 
 
-def grid(cells: Sequence[Cell], plus_minus: str) -> list[list[str]]:
-    """Lay cells out: a row per method, two columns per dataset, ours and the published one."""
+def table_rows(cells: Sequence[Cell], plus_minus: str) -> list[list[str]]:
+    """Return a header and a row per method; every dataset has a gsx and a published column."""
     datasets = sorted({cell.dataset for cell in cells})
-    by_place = {(cell.method, cell.dataset): cell for cell in cells}
+    by_name = {(cell.method, cell.dataset): cell for cell in cells}
     header = ["method"]
     for dataset in datasets:
         header += [dataset, f"{dataset} published"]
@@ -163,26 +174,26 @@ def grid(cells: Sequence[Cell], plus_minus: str) -> list[list[str]]:
     for method in dict.fromkeys(cell.method for cell in cells):
         row = [method]
         for dataset in datasets:
-            cell = by_place.get((method, dataset))
-            row += [score_of(cell, plus_minus), score_published(cell, plus_minus)]
+            cell = by_name.get((method, dataset))
+            row += [score_text(cell, plus_minus), published_text(cell, plus_minus)]
         rows.append(row)
     return rows
 
 
-def score_of(cell: Cell | None, plus_minus: str) -> str:
-    """Return our score as text: mean, spread and number of seeds; empty without any."""
+def score_text(cell: Cell | None, plus_minus: str) -> str:
+    """Return mean, standard deviation and number of seeds as text; empty without results."""
     if cell is None or cell.mean is None:
         return ""
-    spread = "" if cell.std is None else f" {plus_minus} {_number(cell.std, cell.metric)}"
-    return f"{_number(cell.mean, cell.metric)}{spread} ({cell.seeds})"
+    std = "" if cell.std is None else f" {plus_minus} {_number(cell.std, cell.metric)}"
+    return f"{_number(cell.mean, cell.metric)}{std} ({cell.seeds})"
 
 
-def score_published(cell: Cell | None, plus_minus: str) -> str:
-    """Return the published score as text; empty without one."""
+def published_text(cell: Cell | None, plus_minus: str) -> str:
+    """Return the published mean and standard deviation as text; empty without one."""
     if cell is None or cell.published is None or cell.published_std is None:
         return ""
-    spread = _number(cell.published_std, cell.metric)
-    return f"{_number(cell.published, cell.metric)} {plus_minus} {spread}"
+    std = _number(cell.published_std, cell.metric)
+    return f"{_number(cell.published, cell.metric)} {plus_minus} {std}"
 
 
 def _number(value: float, metric: str) -> str:
@@ -190,24 +201,27 @@ def _number(value: float, metric: str) -> str:
 
 
 def markdown(cells: Sequence[Cell]) -> str:
-    """Return a table per dataset as Markdown: what we ran, then what is only published."""
-    parts = []
+    """Return a Markdown table per dataset: results of gsx, then those that are only published."""
+    tables = []
     for dataset in sorted({cell.dataset for cell in cells}):
-        here = [cell for cell in cells if cell.dataset == dataset]
+        dataset_cells = [cell for cell in cells if cell.dataset == dataset]
         lines = [
             f"### {dataset}",
             "",
-            f"| method | {here[0].metric} | published |",
+            f"| method | {dataset_cells[0].metric} | published |",
             "|---|---|---|",
         ]
-        lines += [f"| {c.method} | {score_of(c, '±')} | {score_published(c, '±')} |" for c in here]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+        lines += [
+            f"| {cell.method} | {score_text(cell, '±')} | {published_text(cell, '±')} |"
+            for cell in dataset_cells
+        ]
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
 
 
 def latex(cells: Sequence[Cell]) -> str:
     """Return the table as a LaTeX tabular."""
-    header, *rows = grid(cells, r"$\pm$")
+    header, *rows = table_rows(cells, r"$\pm$")
     lines = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\hline"]
     lines += [" & ".join(map(_escape, header)) + r" \\", r"\hline"]
     lines += [" & ".join(map(_escape, row)) + r" \\" for row in rows]
@@ -220,8 +234,8 @@ def _escape(text: str) -> str:
     return text
 
 
-def comma_separated(cells: Sequence[Cell]) -> str:
-    """Return one line per cell as CSV."""
+def csv_text(cells: Sequence[Cell]) -> str:
+    """Return CSV text with one line per cell."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     names = Cell.__slots__

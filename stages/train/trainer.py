@@ -1,4 +1,4 @@
-"""The training loop: batches, steps, scores of every split after every epoch, and the selection."""
+"""Training loop: batches, gradient steps, evaluation after every epoch, and model selection."""
 
 from __future__ import annotations
 
@@ -16,18 +16,26 @@ from torch import Tensor, nn
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.seeds import rng
-from gsx.stages.graphs.wl_dedup import with_colors
-from gsx.stages.nn.backbones import BackboneShape, batch_of
-from gsx.stages.nn.build_network import Network, fresh
+from gsx.stages.graphs.wl_dedup import with_wl_colors
+from gsx.stages.nn.batches import BackboneShape, build_graph_batch
+from gsx.stages.nn.build_network import Network, build_network
+from gsx.stages.nn.gin import init_weights
 from gsx.stages.nn.training_loop import epoch_batches, torch_stream
 from gsx.stages.train import checkpoint
-from gsx.stages.train.algorithms.catalog import KINDS
-from gsx.stages.train.algorithms.training_step import Batch, Sight, Told, label_counts
-from gsx.stages.train.build_algorithm import Setting, learner_of
-from gsx.stages.train.ema import Average
-from gsx.stages.train.evaluator import DivergedError, Scorer, foldable
-from gsx.stages.train.metrics import better
-from gsx.stages.train.node_data import NodeJudge, NodeLesson, NodeSampler
+from gsx.stages.train.algorithms import algorithm_named
+from gsx.stages.train.algorithms.base import Algorithm, Setup
+from gsx.stages.train.algorithms.options import hyperparameters
+from gsx.stages.train.algorithms.training_step import (
+    Batch,
+    ForwardPass,
+    TrainingStep,
+    label_counts,
+)
+from gsx.stages.train.data import TrainingData
+from gsx.stages.train.ema import EMA
+from gsx.stages.train.evaluator import DivergedError, Evaluator, can_deduplicate_nodes
+from gsx.stages.train.metrics import is_better
+from gsx.stages.train.node_data import NodeEvaluator, NodeSampler, NodeTrainingData
 from gsx.storage.artifacts.draft import Draft
 from gsx.table import GraphTable
 
@@ -38,50 +46,37 @@ Weights = dict[str, Array]
 MILESTONE_FACTOR = 0.1
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Lesson:
-    """What is learned and scored."""
-
-    task: str
-    metric: str
-    train: GraphTable
-    env: Ints
-    """``[G]`` environments of training graphs, from 0 without a gap."""
-    num_envs: int
-    held_out: Mapping[str, GraphTable]
-
-
 @dataclass(slots=True)
-class Kept:
-    """The best epoch by a rule, and its weights."""
+class Selected:
+    """The epoch that a selection rule chose, and its weights."""
 
     epoch: int
     weights: Weights
 
 
 @dataclass(slots=True)
-class Fitted:
-    """What training left behind."""
+class TrainingResult:
+    """Learning curves and selected weights of a training run."""
 
     curves: list[dict[str, Any]] = field(default_factory=list)
-    """Per epoch: number, loss, learning rate, scores of the splits."""
-    kept: dict[str, Kept] = field(default_factory=dict)
-    """Selection by ``ood_val`` and ``id_val``, where those splits are, and the ``last`` epoch."""
+    """Per epoch: number, loss, learning rate, and the score of every split."""
+    selected: dict[str, Selected] = field(default_factory=dict)
+    """Best epoch by ``ood_val`` and by ``id_val``, if the corpus has these splits, and ``last``."""
 
 
 def fit(
     config: TrainConfig,
     shape: BackboneShape,
-    lesson: Lesson | NodeLesson,
+    data: TrainingData | NodeTrainingData,
     device: torch.device,
     draft: Draft,
     progress: Callable[[int], None],
-) -> Fitted:
-    """Train, and score every split after every epoch; ``progress`` counts epochs.
+) -> TrainingResult:
+    """Train a network and evaluate every split after every epoch.
 
-    What an earlier run left in ``draft`` is taken up.
+    Resumes from a checkpoint in ``draft``. ``progress`` receives the number of finished epochs.
     """
-    net = fresh(
+    network = build_network(
         shape,
         config.dropout,
         torch_stream(config.seed, "train", "weights"),
@@ -89,38 +84,67 @@ def fit(
             torch_stream(config.seed, "train", "dropout").initial_seed()
         ),
     ).to(device)
-    learner = learner_of(Setting(config, shape, lesson), device)
-    averaged = Average(net, config.average) if config.average else None
-    train, judge = _course(config, shape, lesson, device)
-    steps = Steps(config, net, learner, train, lesson, device, averaged)
-    fitted = Fitted()
-    for epoch in range(checkpoint.restore(draft, steps, fitted, config.epochs), config.epochs):
-        rate = steps.rate(epoch * steps.steps)
-        judged = net if averaged is None else averaged.net
+    algorithm = build_algorithm(config, shape, data, device)
+    ema = EMA(network, config.average) if config.average else None
+    train = batch_source(config, shape, data, device)
+    evaluate = _score_function(shape, data, device)
+    trainer = Trainer(config, network, algorithm, train, data, device, ema)
+    result = TrainingResult()
+    first_epoch = checkpoint.restore(draft, trainer, result, config.epochs)
+    for epoch in range(first_epoch, config.epochs):
+        learning_rate = trainer.learning_rate(epoch * trainer.steps_per_epoch)
+        evaluated = network if ema is None else ema.network
         try:
-            loss = steps.epoch(epoch)
-            scores = judge(judged, epoch)
-            _require_numbers(net, epoch)
+            loss = trainer.train_epoch(epoch)
+            scores = evaluate(evaluated, epoch)
+            _require_finite_weights(network, epoch)
         except DivergedError as error:
-            kept = checkpoint.place(draft, epoch)
-            last = f"The last good checkpoint is {kept}" if kept else "No epoch had ended"
-            hint = "Lower `learning_rate` or `penalty`"
-            raise StageError(f"{error}. {hint}; no model was published. {last}.") from error
-        fitted.curves.append({"epoch": epoch, "loss": loss, "learning_rate": rate, **scores})
-        _keep(fitted, judged, scores, epoch, lesson.metric)
-        checkpoint.save(draft, steps, fitted)
+            path = checkpoint.checkpoint_path(draft, epoch)
+            kept = f"The last good checkpoint is {path}" if path else "There is no checkpoint yet"
+            raise StageError(
+                f"training diverged: {error}. Lower `learning_rate` or `penalty`. No model was "
+                f"published. {kept}."
+            ) from error
+        result.curves.append(
+            {"epoch": epoch, "loss": loss, "learning_rate": learning_rate, **scores}
+        )
+        _select(result, evaluated, scores, epoch, data.metric)
+        checkpoint.save(draft, trainer, result)
         progress(epoch + 1)
-    checkpoint.forget(draft, config.epochs)
-    return fitted
+    checkpoint.discard(draft, config.epochs)
+    return result
 
 
-def _course(
-    config: TrainConfig, shape: BackboneShape, lesson: Lesson | NodeLesson, device: torch.device
-) -> tuple[GraphTable | NodeSampler, Callable[[Any, int], dict[str, float]]]:
-    """Return what batches are drawn from, and what scores a network after an epoch."""
-    if isinstance(lesson, NodeLesson):
-        sampler = NodeSampler(
-            lesson,
+def build_algorithm(
+    config: TrainConfig,
+    shape: BackboneShape,
+    data: TrainingData | NodeTrainingData,
+    device: torch.device,
+) -> Algorithm:
+    """Return the algorithm of a config, with initialized weights."""
+    setup = Setup(
+        width=shape.width,
+        outputs=shape.outputs,
+        num_envs=data.num_envs,
+        seed=config.seed,
+        nodes=data if isinstance(data, NodeTrainingData) else None,
+    )
+    values = hyperparameters(config.learner, config)
+    algorithm = algorithm_named(config.learner).create(setup, **values)
+    # The name of the stream is older than the term "algorithm".
+    return init_weights(algorithm, torch_stream(config.seed, "train", "learner")).to(device)
+
+
+def batch_source(
+    config: TrainConfig,
+    shape: BackboneShape,
+    data: TrainingData | NodeTrainingData,
+    device: torch.device,
+) -> GraphTable | NodeSampler:
+    """Return the training graphs, or a sampler of training nodes."""
+    if isinstance(data, NodeTrainingData):
+        return NodeSampler(
+            data,
             walks=config.batch_size,
             length=shape.layers,
             steps=config.samples,
@@ -128,152 +152,172 @@ def _course(
             seed=config.seed,
             device=device,
         )
-        return sampler, NodeJudge(lesson, device).scores
-    train = lesson.train
-    if foldable(shape, config.dropout) and not KINDS[config.learner].apart:
-        train = with_colors(train, shape.layers)
-    scorers = {
-        split: Scorer(table, shape, metric=lesson.metric, task=lesson.task, device=device)
-        for split, table in lesson.held_out.items()
+    distinguishes_nodes = algorithm_named(config.learner).distinguishes_nodes
+    if can_deduplicate_nodes(shape, config.dropout) and not distinguishes_nodes:
+        return with_wl_colors(data.train, shape.layers)
+    return data.train
+
+
+def _score_function(
+    shape: BackboneShape, data: TrainingData | NodeTrainingData, device: torch.device
+) -> Callable[[Any, int], dict[str, float]]:
+    """Return a function that scores a network on every held-out split after an epoch."""
+    if isinstance(data, NodeTrainingData):
+        return NodeEvaluator(data, device).scores
+    evaluators = {
+        split: Evaluator(table, shape, metric=data.metric, task=data.task, device=device)
+        for split, table in data.held_out.items()
     }
-    return train, lambda net, epoch: {k: each.score(net, epoch) for k, each in scorers.items()}
+
+    def scores(network: Any, epoch: int) -> dict[str, float]:  # noqa: ANN401
+        return {split: evaluator.score(network, epoch) for split, evaluator in evaluators.items()}
+
+    return scores
 
 
-def _require_numbers(net: nn.Module, epoch: int) -> None:
-    """Refuse weights that are no numbers, before they become a checkpoint."""
-    if not all(bool(torch.isfinite(value).all()) for value in net.state_dict().values()):
-        raise DivergedError(f"weights are no numbers after epoch {epoch}")
+def _require_finite_weights(network: nn.Module, epoch: int) -> None:
+    """Raise a ``DivergedError`` for NaN or infinite weights, before they become a checkpoint."""
+    if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
+        raise DivergedError(f"weights are NaN or infinite after epoch {epoch}")
 
 
-def _keep(
-    fitted: Fitted, net: nn.Module, scores: Mapping[str, float], epoch: int, metric: str
+def _select(
+    result: TrainingResult,
+    network: nn.Module,
+    scores: Mapping[str, float],
+    epoch: int,
+    metric: str,
 ) -> None:
-    """Remember the weights of the last epoch, and of the best by every rule, the last of equals."""
-    now = Kept(epoch, {k: v.detach().cpu().numpy().copy() for k, v in net.state_dict().items()})
-    fitted.kept["last"] = now
+    """Keep the weights of the last epoch and of the best by every rule; later epochs win ties."""
+    weights = {k: v.detach().cpu().numpy().copy() for k, v in network.state_dict().items()}
+    current = Selected(epoch, weights)
+    result.selected["last"] = current
     for rule in ("ood_val", "id_val"):
         if rule in scores:
-            before = fitted.kept.get(rule)
-            if before is None or not better(
-                metric, fitted.curves[before.epoch][rule], scores[rule]
-            ):
-                fitted.kept[rule] = now
+            best = result.selected.get(rule)
+            if best is None or not is_better(metric, result.curves[best.epoch][rule], scores[rule]):
+                result.selected[rule] = current
 
 
-def shared(learner: nn.Module, own: torch.optim.Optimizer | None) -> Iterator[nn.Parameter]:
-    """Yield what a learner learns together with the network: all that it does not move itself."""
-    groups = [] if own is None else own.param_groups
-    moved = {id(value) for group in groups for value in group["params"]}
-    return (value for value in learner.parameters() if id(value) not in moved)
+def shared_parameters(algorithm: Algorithm) -> Iterator[nn.Parameter]:
+    """Yield the algorithm's parameters that the network's optimizer updates.
+
+    These are all but those of the algorithm's own optimizer.
+    """
+    groups = [] if algorithm.optimizer is None else algorithm.optimizer.param_groups
+    own = {id(value) for group in groups for value in group["params"]}
+    return (value for value in algorithm.parameters() if id(value) not in own)
 
 
-class Steps:
+class Trainer:
     """Epochs of gradient steps."""
 
     def __init__(
         self,
         config: TrainConfig,
-        net: Network,
-        learner: nn.Module,
+        network: Network,
+        algorithm: Algorithm,
         train: GraphTable | NodeSampler,
-        lesson: Lesson | NodeLesson,
+        data: TrainingData | NodeTrainingData,
         device: torch.device,
-        averaged: Average | None,
+        ema: EMA | None,
     ) -> None:
-        self.config, self.net, self.learner, self.averaged = config, net, learner, averaged
-        self.train, self.lesson, self.device = train, lesson, device
-        self.labels: Tensor | None
+        self.config, self.network, self.algorithm, self.ema = config, network, algorithm, ema
+        self.train, self.data, self.device = train, data, device
+        self.weights: Tensor | None
         if isinstance(train, NodeSampler):
             self.y = torch.from_numpy(train.y).to(device)
-            self.labels, self.steps = torch.from_numpy(train.weight).to(device), train.steps
+            self.weights = torch.from_numpy(train.weight).to(device)
+            self.steps_per_epoch = train.steps
         else:
             self.y = torch.from_numpy(np.array(train.dense("graph", "y"))).to(device)
-            self.labels = None if lesson.task == "classification" else label_counts(self.y)
-            self.steps = max(len(train) // config.batch_size, 1)
-        self.env = torch.from_numpy(lesson.env).to(device)
-        self.share = None
+            self.weights = None if data.task == "classification" else label_counts(self.y)
+            self.steps_per_epoch = max(len(train) // config.batch_size, 1)
+        self.env = torch.from_numpy(data.env).to(device)
+        self.probability = None
+        """``[G]`` probabilities with which training graphs are drawn; None visits each once."""
         if config.env_balanced:
-            each = 1 / np.bincount(lesson.env)[lesson.env]
-            self.share = each / each.sum()
-        self.own: torch.optim.Optimizer | None = getattr(learner, "descent", None)
-        """Steps a learner takes by itself, if it does."""
+            inverse_size = 1 / np.bincount(data.env)[data.env]
+            self.probability = inverse_size / inverse_size.sum()
         self.optimizer = torch.optim.Adam(
-            [*net.parameters(), *shared(learner, self.own)], lr=config.learning_rate
+            [*network.parameters(), *shared_parameters(algorithm)], lr=config.learning_rate
         )
 
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step."""
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step; steps count from the start of training."""
         config = self.config
         if config.schedule == "cosine":
-            part = step / (self.steps * config.epochs)
-            return config.learning_rate * (1 + math.cos(math.pi * part)) / 2
-        late = config.schedule == "step" and step >= self.steps * config.milestone
+            fraction = step / (self.steps_per_epoch * config.epochs)
+            return config.learning_rate * (1 + math.cos(math.pi * fraction)) / 2
+        late = config.schedule == "step" and step >= self.steps_per_epoch * config.milestone
         return config.learning_rate * (MILESTONE_FACTOR if late else 1.0)
 
-    def epoch(self, epoch: int) -> float:
-        """Go once over the training graphs and return the mean loss."""
-        self.net.train()
-        total, seen = 0.0, 0
-        for number, (rows, batch) in enumerate(self._batches(epoch)):
-            step = epoch * self.steps + number
-            # Before the loss: a learner that looks several times may leave gradients behind.
+    def train_epoch(self, epoch: int) -> float:
+        """Run the steps of one epoch and return the mean loss."""
+        self.network.train()
+        total, count = 0.0, 0
+        for number, (rows, batch) in enumerate(self.batches(epoch)):
+            step = epoch * self.steps_per_epoch + number
+            # Before the loss: an algorithm with several passes may accumulate gradients itself.
             self.optimizer.zero_grad()
-            value = self._loss(rows, batch, step)
-            if not torch.isfinite(value):
-                told = float(value.detach())
+            loss = self.loss(rows, batch, step)
+            if not torch.isfinite(loss):
                 raise DivergedError(
-                    f"the loss is {told:g} in epoch {epoch}, batch {number} (from 0)"
+                    f"the loss is {float(loss.detach()):g} in epoch {epoch}, batch {number} "
+                    "(from 0)"
                 )
             for group in self.optimizer.param_groups:
-                group["lr"] = self.rate(step)
-            value.backward()  # type: ignore[no-untyped-call]
+                group["lr"] = self.learning_rate(step)
+            loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
-            if self.averaged is not None:
-                self.averaged.update(self.net)
-            total, seen = total + float(value.detach()) * len(rows), seen + len(rows)
-        return round(total / seen, 6)
+            if self.ema is not None:
+                self.ema.update(self.network)
+            total, count = total + float(loss.detach()) * len(rows), count + len(rows)
+        return round(total / count, 6)
 
-    def _loss(self, rows: Ints, batch: Batch, step: int) -> Tensor:
+    def loss(self, rows: Ints, batch: Batch, step: int) -> Tensor:
+        """Return the algorithm's loss of a batch; ``rows`` are its rows in the training set."""
         chosen = torch.from_numpy(rows).to(self.device)
-        told = Told(
-            sight=Sight(self.net, self.device, self.config.precision),
+        inputs = TrainingStep(
+            model=ForwardPass(self.network, self.device, self.config.precision),
             batch=batch,
             rows=chosen,
             env=self.env[chosen],
             y=self.y[chosen],
-            task=self.lesson.task,
+            task=self.data.task,
             stream=lambda name: rng(self.config.seed, "train", name, step),
-            progress=step / (self.steps * self.config.epochs),
-            labels=None if self.labels is None else self.labels[chosen],
+            progress=step / (self.steps_per_epoch * self.config.epochs),
+            weights=None if self.weights is None else self.weights[chosen],
         )
-        value: Tensor = self.learner(told)
-        return value
+        loss: Tensor = self.algorithm(inputs)
+        return loss
 
-    def _batches(self, epoch: int) -> Iterator[tuple[Ints, Batch]]:
-        """Yield rows and graphs of an epoch; the next batch is laid out during a step."""
-        makers = self._makers(epoch)
-        with ThreadPoolExecutor(max_workers=1) as worker:
-            ahead = worker.submit(next(makers))
-            for make in makers:
-                ready = ahead
-                ahead = worker.submit(make)
+    def batches(self, epoch: int) -> Iterator[tuple[Ints, Batch]]:
+        """Yield rows and batches of an epoch; a thread prepares the next batch during a step."""
+        tasks = self._batch_tasks(epoch)
+        with ThreadPoolExecutor(max_workers=1) as executor:
+            upcoming = executor.submit(next(tasks))
+            for task in tasks:
+                ready = upcoming
+                upcoming = executor.submit(task)
                 yield ready.result()
-            yield ahead.result()
+            yield upcoming.result()
 
-    def _makers(self, epoch: int) -> Iterator[Callable[[], tuple[Ints, Batch]]]:
-        """Yield what makes every batch of an epoch."""
+    def _batch_tasks(self, epoch: int) -> Iterator[Callable[[], tuple[Ints, Batch]]]:
+        """Yield functions that prepare the batches of an epoch."""
         train = self.train
         if isinstance(train, NodeSampler):
-            for step in range(self.steps):
+            for step in range(self.steps_per_epoch):
                 yield partial(train.draw, epoch, step)
             return
+        needs_edges = self.algorithm.needs_edges
 
-        def lay_out(rows: Ints) -> tuple[Ints, Batch]:
-            cuts = KINDS[self.config.learner].cuts
-            return rows, batch_of(train.take(rows), self.net.shape, self.device, cuts=cuts)
+        def prepare(rows: Ints) -> tuple[Ints, Batch]:
+            shape = self.network.shape
+            return rows, build_graph_batch(train.take(rows), shape, self.device, with_edges=needs_edges)
 
         name = ("train", "epoch", epoch)
         for rows in epoch_batches(
-            len(train), self.config.batch_size, self.config.seed, *name, share=self.share
+            len(train), self.config.batch_size, self.config.seed, *name, row_weights=self.probability
         ):
-            yield partial(lay_out, rows)
+            yield partial(prepare, rows)

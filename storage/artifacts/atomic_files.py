@@ -1,4 +1,4 @@
-"""Local files that survive crashes: written beside, flushed, then renamed into place."""
+"""Crash-safe local files: write to a temporary name, fsync, rename."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gsx.errors import StoreError
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_UNFIT = {
+_UNUSABLE_PATH = {
     errno.EEXIST,
     errno.ENOENT,
     errno.ENOTDIR,
@@ -25,8 +25,8 @@ _UNFIT = {
 }
 
 
-def flush_file(path: Path) -> None:
-    """Ask the disk to keep the content of a file."""
+def fsync_file(path: Path) -> None:
+    """Flush the content of a file to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -34,75 +34,78 @@ def flush_file(path: Path) -> None:
         os.close(descriptor)
 
 
-flush_directory = flush_file
-"""Ask the disk to keep the names in a directory."""
+fsync_directory = fsync_file
+"""Flush the entries of a directory to disk."""
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a small file whole or not at all."""
+def atomic_write(path: Path, data: bytes) -> None:
+    """Write a small file completely or not at all, with fsync."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         temporary.write_bytes(data)
-        flush_file(temporary)
+        fsync_file(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    flush_directory(path.parent)
+    fsync_directory(path.parent)
 
 
-def regular_files(root: Path) -> Iterator[Path]:
-    """Yield every entry under ``root`` that is not a real directory, links included, in order."""
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        below = []
+def iter_files(root: Path) -> Iterator[Path]:
+    """Yield every entry under ``root`` except real directories, in order; links are included."""
+    pending = [root]
+    while pending:
+        folder = pending.pop()
+        subfolders = []
         for entry in sorted(folder.iterdir()):
             if entry.is_dir() and not entry.is_symlink():
-                below.append(entry)
+                subfolders.append(entry)
             else:
                 yield entry
-        waiting += reversed(below)
+        pending += reversed(subfolders)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all it holds, or a file; links are removed, not followed."""
+    """Remove a file, or a directory with its content; links are removed, not followed."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
     while path.is_dir():
-        with contextlib.suppress(FileNotFoundError):  # another process removes it as well
+        with contextlib.suppress(FileNotFoundError):  # another process is removing it as well
             shutil.rmtree(path)
 
 
 @contextlib.contextmanager
-def explained(place: str, *, lost: str, other: str = "--store DIR") -> Iterator[None]:
-    """Turn a full disk or a refused write into a StoreError that says what to do.
+def translate_os_errors(
+    where: str, *, consequence: str, option: str = "--store DIR"
+) -> Iterator[None]:
+    """Convert an OSError of a failed write to a StoreError with advice.
 
-    ``other`` is the option that names another place.
+    ``consequence`` describes the state after the failure. ``option`` is the command-line option
+    that selects another location.
     """
     try:
         yield
     except OSError as error:
-        code = _code(error)
-        if code in _FULL:
+        code = _errno(error)
+        if code in _DISK_FULL:
             raise StoreError(
-                f"no space left on {place}. {lost}\n"
-                "Free some space (`gsx gc` lists what can go) and run the same command again."
+                f"no space left on {where}. {consequence}\n"
+                "Free some space (`gsx gc` lists what can be deleted), then run the command again."
             ) from error
         if code in _DENIED:
             raise StoreError(
-                f"cannot write to {place}: {os.strerror(code)}. {lost}\n"
-                f"Choose another place with `{other}`, or ask for write access."
+                f"cannot write to {where}: {os.strerror(code)}. {consequence}\n"
+                f"Choose another location with `{option}`, or get write access."
             ) from error
-        if code in _UNFIT:
+        if code in _UNUSABLE_PATH:
             raise StoreError(
-                f"cannot write to {place}: {os.strerror(code)} ({error.filename}). {lost}\n"
-                f"Choose another place with `{other}`."
+                f"cannot write to {where}: {os.strerror(code)} ({error.filename}). {consequence}\n"
+                f"Choose another location with `{option}`."
             ) from error
         raise
 
 
-def _code(error: OSError) -> int:
-    """Return the errno; Arrow reports some failures only in the text."""
+def _errno(error: OSError) -> int:
+    """Return the errno; Arrow reports some failures only in the message."""
     if error.errno is not None:
         return error.errno
     return errno.ENOSPC if "No space left" in str(error) else 0

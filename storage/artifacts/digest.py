@@ -1,4 +1,4 @@
-"""Names made from content: hashes of files, of values, and the keys of artifacts."""
+"""Content hashes: digests of files and values, canonical JSON, artifact keys."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 CHUNK = 1 << 20
+"""Bytes read at once."""
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Return the SHA-256 of ``data`` in hexadecimal."""
+    """Return the SHA-256 of ``data`` as hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -34,18 +35,21 @@ def sha256_file(path: Path) -> str:
 
 
 def canonical_json(value: object) -> bytes:
-    """Encode ``value`` so that equal values give equal bytes; NaN and infinity are refused."""
-    plain = msgspec.to_builtins(value)
+    """Encode ``value`` as canonical JSON: equal values give equal bytes.
+
+    NaN and infinity raise ValueError.
+    """
+    builtins = msgspec.to_builtins(value)
     text = json.dumps(
-        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        builtins, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     return text.encode()
 
 
 def readable_json(value: object) -> bytes:
-    """Encode ``value`` for people: sorted, indented, one line at the end; NaN is refused."""
-    plain = msgspec.to_builtins(value)
-    text = json.dumps(plain, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    """Encode ``value`` as sorted, indented JSON with a final newline; NaN raises ValueError."""
+    builtins = msgspec.to_builtins(value)
+    text = json.dumps(builtins, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return text.encode() + b"\n"
 
 
@@ -57,9 +61,10 @@ def artifact_key(
     inputs: Mapping[str, str],
     raw: Mapping[str, str],
 ) -> str:
-    """Return the key of an artifact, known before it is made.
+    """Return the key of an artifact, which is known before the artifact is built.
 
-    ``inputs`` are content digests of parent artifacts by role, ``raw`` hashes of raw files by name.
+    ``inputs`` maps roles to content digests of parent artifacts. ``raw`` maps names of raw files
+    to their hashes.
     """
     identity = {
         "stage": stage,
@@ -72,6 +77,6 @@ def artifact_key(
 
 
 def content_digest(files: Mapping[str, tuple[int, str]]) -> str:
-    """Return one digest for many files, given their size and SHA-256 by path."""
+    """Return one digest of many files, given their size and SHA-256 by path."""
     lines = [f"{path}\0{size}\0{sha256}\n" for path, (size, sha256) in sorted(files.items())]
     return sha256_bytes("".join(lines).encode())

@@ -1,9 +1,9 @@
-"""A draft: the place where an artifact grows, unit by unit, until it is published.
+"""Drafts: artifacts under construction, built unit by unit and then published.
 
 Layout: ``content/`` becomes the artifact; ``progress/`` holds one record per finished unit, written
-after the unit itself; ``scratch/`` holds what is being written; ``source`` names the code at work.
-A crash leaves a draft. The next run sets its records aside in ``earlier/`` and takes back each unit
-that it asks for, if the files still match the record; what nobody asks for is not published.
+after the unit itself; ``scratch/`` holds files being written; ``source`` identifies the code that
+builds the draft. After a crash the draft remains. The next run moves its records to ``earlier/``
+and reuses each unit it needs if the files still match the record. Other units are not published.
 """
 
 from __future__ import annotations
@@ -11,88 +11,93 @@ from __future__ import annotations
 import contextlib
 import errno
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gsx.errors import ArtifactError
 from gsx.storage.artifacts.atomic_files import (
-    flush_directory,
-    flush_file,
-    regular_files,
+    atomic_write,
+    fsync_directory,
+    fsync_file,
+    iter_files,
     remove_tree,
-    write_atomically,
 )
 from gsx.storage.artifacts.digest import readable_json, sha256_bytes, sha256_file
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.manifest import FileEntry, check_path
+
+if TYPE_CHECKING:
+    from gsx.ragged import Array
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One finished piece of an artifact: a file, or a directory that is one Zarr group."""
+    """One finished unit of an artifact: a file, or the directory of one Zarr group."""
 
     name: str
     """Path inside the artifact."""
     files: dict[str, FileEntry]
-    """What the unit holds, by path inside the artifact."""
-    facts: dict[str, Any] = {}
-    """What the writer wants to remember, so that a resumed run need not read the unit."""
+    """Files of the unit, by path inside the artifact."""
+    stats: dict[str, Any] = msgspec.field(default_factory=dict, name="facts")
+    """Statistics from the writer, so that a resumed run does not read the unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A directory that becomes an artifact; may be used by many processes at once."""
+    """A directory that becomes an artifact; several processes may write to it at once."""
 
     root: Path
-    target: Place | None = None
-    """Where it will be published, for those who put files there at once."""
+    target: Location | None = None
+    """Where the artifact will be published; workers upload finished shards there."""
 
     @property
     def content(self) -> Path:
-        """The directory that is renamed into place."""
+        """The directory that is renamed to the published artifact."""
         return self.root / "content"
 
     @property
     def scratch(self) -> Path:
-        """The directory for what is not part of the artifact; cleared before every run."""
+        """The directory for temporary files; cleared before every run."""
         return self.root / "scratch"
 
     def prepare(self, source: str = "") -> bool:
-        """Create the folders, clear what a crash left half-written and set earlier units aside.
+        """Create the folders, remove partially written files and set earlier units aside.
 
-        ``source`` names the code that fills the draft. Units made by other code are thrown away:
-        two versions never mix in one artifact. Returns whether that happened.
+        ``source`` identifies the code that builds the draft. Units of different code are deleted,
+        so that one artifact never mixes two versions. Return whether finished units were deleted.
         """
-        mark = self.root / "source"
-        other = self.root.exists() and (not mark.is_file() or mark.read_bytes() != source.encode())
-        lost = other and bool(self._records("progress") + self._records("earlier"))
-        if other:
+        source_file = self.root / "source"
+        outdated = self.root.exists() and (
+            not source_file.is_file() or source_file.read_bytes() != source.encode()
+        )
+        deleted = outdated and bool(self._records("progress") + self._records("earlier"))
+        if outdated:
             remove_tree(self.root)
         remove_tree(self.scratch)
         for name in ("content", "progress", "earlier", "scratch"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
-        write_atomically(mark, source.encode())
+        atomic_write(source_file, source.encode())
         for record in self._records("progress"):
             record.replace(self.root / "earlier" / record.name)
-        self._sweep("earlier")
-        return lost
+        self._remove_unrecorded("earlier")
+        return deleted
 
     def is_empty(self) -> bool:
-        """Say whether no unit is finished, of this run or an earlier one."""
+        """Return whether there is no finished unit, of this run or an earlier one."""
         return not (self._records("progress") or self._records("earlier"))
 
     def seal(self) -> dict[str, FileEntry]:
-        """Remove all that is not a unit of this run and return the files that stay, by path."""
-        self._sweep("progress")
+        """Remove everything except units of this run and return their files, by path."""
+        self._remove_unrecorded("progress")
         return {path: entry for unit in self.units() for path, entry in unit.files.items()}
 
-    def _sweep(self, folder: str) -> None:
-        known = {path for unit in self._read_records(folder) for path in unit.files}
-        for path in list(regular_files(self.content)):
-            if path.relative_to(self.content).as_posix() not in known:
+    def _remove_unrecorded(self, folder: str) -> None:
+        recorded = {path for unit in self._read_records(folder) for path in unit.files}
+        for path in list(iter_files(self.content)):
+            if path.relative_to(self.content).as_posix() not in recorded:
                 path.unlink()
         for path in sorted(self.content.rglob("*"), reverse=True):
             if path.is_dir() and not any(path.iterdir()):
@@ -105,32 +110,33 @@ class Draft:
         *,
         rows: int | None = None,
     ) -> Unit:
-        """Write the unit ``name`` with ``write(path)``, unless a finished one is already here.
+        """Write the unit ``name`` with ``write(path)``, unless it is already finished.
 
-        ``write`` makes a file or a directory at the path it is given and may return facts.
+        ``write`` creates a file or a directory at the path it receives and may return statistics.
         """
         check_path(name, "this stage")
-        found = self.finished(name)
-        if found is not None:
-            return found
-        # Two workers may write one unit at once, on machines that number processes alike.
-        scratch = self.scratch / f"{_short(name)}.{secrets.token_hex(8)}"
-        facts = write(scratch) or {}
-        files = self._measure(scratch, name, rows)
-        self._place(scratch, name)
-        unit = Unit(name=name, files=files, facts=facts)
+        finished = self.find_finished(name)
+        if finished is not None:
+            return finished
+        # The name is random: two workers on different machines, with equal process ids, may write
+        # the same unit at once.
+        scratch = self.scratch / f"{_hashed(name)}.{secrets.token_hex(8)}"
+        stats = write(scratch) or {}
+        files = self._fsync_and_hash(scratch, name, rows)
+        self._move_to_content(scratch, name)
+        unit = Unit(name=name, files=files, stats=stats)
         self.record(unit)
         return unit
 
     def record(self, unit: Unit) -> None:
-        """Remember that a unit is finished; its files may lie at the target already."""
-        write_atomically(self._record(unit.name), readable_json(unit))
+        """Record that a unit is finished; its files may already be at the target."""
+        atomic_write(self._record(unit.name), readable_json(unit))
 
-    def _place(self, scratch: Path, name: str) -> None:
-        """Rename what was written to where it belongs, over what an equal writer put there.
+    def _move_to_content(self, scratch: Path, name: str) -> None:
+        """Rename a written unit to its final path, replacing an equal unit of another writer.
 
-        ``content`` is never made anew: where it is gone, the artifact was published while this
-        worker was thought dead.
+        ``content`` is never created here: if it is missing, the artifact was published while this
+        worker was considered dead.
         """
         target = self.content
         for part in Path(name).parent.parts:
@@ -146,7 +152,7 @@ class Draft:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-        flush_directory(target.parent)
+        fsync_directory(target.parent)
 
     def write_bytes(self, name: str, data: bytes) -> Unit:
         """Write a small file."""
@@ -156,14 +162,24 @@ class Draft:
 
         return self.write(name, write)
 
-    def finished(self, name: str) -> Unit | None:
-        """Return the unit if it was finished before and its files still have the same bytes."""
+    def write_arrays(self, name: str, arrays: Mapping[str, Array]) -> Unit:
+        """Write arrays as one safetensors file."""
+        import numpy as np
+        from safetensors.numpy import save_file
+
+        def write(path: Path) -> None:
+            save_file({key: np.ascontiguousarray(values) for key, values in arrays.items()}, path)
+
+        return self.write(name, write)
+
+    def find_finished(self, name: str) -> Unit | None:
+        """Return the unit if it was finished before and its files are unchanged."""
         record = self._record(name)
         earlier = self.root / "earlier" / record.name
         unit = self._read_record(record) or self._read_record(earlier)
         if unit is None:
             return None
-        if unit.name == name and all(self._unchanged(*item) for item in unit.files.items()):
+        if unit.name == name and all(self._is_unchanged(*item) for item in unit.files.items()):
             if not record.exists():
                 earlier.replace(record)
             return unit
@@ -171,50 +187,55 @@ class Draft:
             path.unlink(missing_ok=True)
         return None
 
-    def forget(self, name: str) -> None:
-        """Give up a unit of an earlier run, because something it belongs to is missing."""
+    def discard(self, name: str) -> None:
+        """Remove the record of a unit, so that the unit is built again."""
         record = self._record(name)
         for path in (record, self.root / "earlier" / record.name):
             path.unlink(missing_ok=True)
 
-    def seen(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        """Return inode and change time of the records of some units: the same if none was made."""
-        found = []
+    def record_stamps(self, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Return inode and modification time of the records of units.
+
+        The result stays the same as long as none of the units is written.
+        """
+        stamps = []
         for name in names:
             record = self._record(name)
             for path in (record, self.root / "earlier" / record.name):
                 with contextlib.suppress(FileNotFoundError):
                     stat = path.stat()
-                    found.append((stat.st_ino, stat.st_mtime_ns))
+                    stamps.append((stat.st_ino, stat.st_mtime_ns))
                     break
-        return found
+        return stamps
 
-    def named(self, names: Sequence[str]) -> list[Unit]:
-        """Return what the records say of some units; those without one are left out."""
-        found = (self._read_record(self._record(name)) for name in names)
-        return [unit for unit in found if unit is not None]
+    def find_units(self, names: Sequence[str]) -> list[Unit]:
+        """Return the units of this run among ``names``; units without a record are left out."""
+        records = (self._read_record(self._record(name)) for name in names)
+        return [unit for unit in records if unit is not None]
 
     def units(self) -> list[Unit]:
-        """Return every unit that this run wrote or took back, in the order of their names."""
+        """Return every unit that this run wrote or reused, sorted by name."""
         return sorted(self._read_records("progress"), key=lambda unit: unit.name)
 
-    def _unchanged(self, path: str, entry: FileEntry) -> bool:
+    def _is_unchanged(self, path: str, entry: FileEntry) -> bool:
         file = self.content / path
-        plain = file.is_file() and not file.is_symlink()
-        return plain and file.stat().st_size == entry.size and sha256_file(file) == entry.sha256
+        is_regular = file.is_file() and not file.is_symlink()
+        return (
+            is_regular and file.stat().st_size == entry.size and sha256_file(file) == entry.sha256
+        )
 
     def _record(self, name: str) -> Path:
-        return self.root / "progress" / f"{_short(name)}.json"
+        return self.root / "progress" / f"{_hashed(name)}.json"
 
     def _records(self, folder: str) -> list[Path]:
         return sorted((self.root / folder).glob("*.json"))
 
     def _read_records(self, folder: str) -> list[Unit]:
-        found = (self._read_record(path) for path in self._records(folder))
-        return [unit for unit in found if unit is not None]
+        units = (self._read_record(path) for path in self._records(folder))
+        return [unit for unit in units if unit is not None]
 
     def _read_record(self, path: Path) -> Unit | None:
-        """Return what a record says; None when there is none or it was tampered with."""
+        """Return the unit of a record; None if the record is missing or invalid."""
         try:
             unit = msgspec.json.decode(path.read_bytes(), type=Unit)
             for name in unit.files:
@@ -223,27 +244,28 @@ class Draft:
             return None
         return unit
 
-    def _measure(self, scratch: Path, name: str, rows: int | None) -> dict[str, FileEntry]:
-        folder = scratch.is_dir() and not scratch.is_symlink()
-        paths = list(regular_files(scratch)) if folder else [scratch]
+    def _fsync_and_hash(self, scratch: Path, name: str, rows: int | None) -> dict[str, FileEntry]:
+        """Flush the files of a written unit to disk and return their sizes and hashes."""
+        is_folder = scratch.is_dir() and not scratch.is_symlink()
+        paths = list(iter_files(scratch)) if is_folder else [scratch]
         if not paths or not scratch.exists():
             raise ArtifactError(f"unit {name} was written without any file")
         files = {}
         for path in paths:
             if path.is_symlink() or not path.is_file():
-                inside = "" if path == scratch else f"/{path.relative_to(scratch).as_posix()}"
-                raise ArtifactError(f"{name}{inside} is not a plain file; links cannot be stored")
-            flush_file(path)
-            inside = path.relative_to(scratch).as_posix()
-            full = name if path == scratch else check_path(f"{name}/{inside}", "this stage")
+                inner = "" if path == scratch else f"/{path.relative_to(scratch).as_posix()}"
+                raise ArtifactError(f"{name}{inner} is not a regular file; links cannot be stored")
+            fsync_file(path)
+            inner = path.relative_to(scratch).as_posix()
+            full = name if path == scratch else check_path(f"{name}/{inner}", "this stage")
             files[full] = FileEntry(
                 size=path.stat().st_size,
                 sha256=sha256_file(path),
-                rows=rows if path == scratch or inside == "zarr.json" else None,
+                rows=rows if path == scratch or inner == "zarr.json" else None,
             )
         return files
 
 
-def _short(name: str) -> str:
-    """Return a file name for a unit; a path may be too long for one."""
+def _hashed(name: str) -> str:
+    """Return a short file name for a unit; its path may be too long for a file name."""
     return sha256_bytes(name.encode())[:32]

@@ -1,6 +1,6 @@
-"""The log of a run: one line of JSON per event, readable while the run goes on and after a crash.
+"""The event log of a run: JSON lines, readable during the run and after a crash.
 
-It lies beside the artifacts and decides nothing; removing it harms nothing.
+The log is informative only. Deleting it has no effect on artifacts.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import os
 from pathlib import Path
 
 
-class RunLog:
-    """Appends events to a file, each whole; a log that cannot be written is left out."""
+class EventLog:
+    """Appends one JSON line per event; write errors disable the log."""
 
     def __init__(self, folder: Path, key: str) -> None:
         now = datetime.datetime.now(datetime.UTC)
         self.path = folder / f"{now:%Y%m%dT%H%M%S}-{key[:12]}-{os.getpid()}.jsonl"
         self._writable = True
 
-    def write(self, event: str, **facts: object) -> None:
+    def write(self, event: str, **fields: object) -> None:
         """Append one event."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": now, "event": event, **facts}, ensure_ascii=False)
+        line = json.dumps({"time": now, "event": event, **fields}, ensure_ascii=False)
         if not self._writable:
             return
         try:
@@ -30,4 +30,6 @@ class RunLog:
             with self.path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(line + "\n")
         except OSError:
-            self._writable = False  # a full or read-only disk will be met where it matters
+            self._writable = (
+                False  # a full or read-only disk is reported where artifacts are written
+            )

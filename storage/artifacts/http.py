@@ -1,7 +1,7 @@
-"""Files behind plain HTTP, read once from their start.
+"""Sequential reads over plain HTTP with the standard library.
 
-fsspec goes through an event loop for every piece of a file, which made pulling half as fast again;
-the standard library reads from the socket. What needs more than a URL stays with fsspec.
+fsspec runs an event loop step for every chunk, which makes a pull take 1.5 times as long. URLs with
+credentials or fsspec options are still opened by fsspec.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import BinaryIO, cast
 import fsspec
 
 TIMEOUT = 60.0
-"""Seconds without a byte after which a server counts as gone."""
-_GONE = (404, 410)
-_KEPT = "!#$%&'()*+,/:;=?@[]~"
-"""What a URL may hold as it is; anything else is quoted."""
+"""Seconds without a byte after which a connection fails."""
+_NOT_FOUND = (404, 410)
+_SAFE = "!#$%&'()*+,/:;=?@[]~"
+"""Characters of a URL that are not quoted."""
 
 
-def is_plain(url: str, fs: fsspec.AbstractFileSystem) -> bool:
-    """Say whether a URL is plain HTTP: no password in it, nothing set for it in fsspec."""
+def is_plain_http(url: str, fs: fsspec.AbstractFileSystem) -> bool:
+    """Return whether ``url`` is HTTP without credentials and without fsspec options."""
     parts = urllib.parse.urlsplit(url)
     return parts.scheme in ("http", "https") and "@" not in parts.netloc and not fs.storage_options
 
 
 def open_url(url: str) -> BinaryIO:
-    """Open what lies behind a URL; a file that is not there is a FileNotFoundError."""
+    """Open a URL for reading; raise FileNotFoundError for HTTP status 404 and 410."""
     request = urllib.request.Request(  # noqa: S310
-        urllib.parse.quote(url, safe=_KEPT), headers={"User-Agent": "gsx"}
+        urllib.parse.quote(url, safe=_SAFE), headers={"User-Agent": "gsx"}
     )
     try:
         return cast("BinaryIO", urllib.request.urlopen(request, timeout=TIMEOUT))  # noqa: S310
     except urllib.error.HTTPError as error:
         with error:
-            if error.code in _GONE:
+            if error.code in _NOT_FOUND:
                 raise FileNotFoundError(url) from error
             raise

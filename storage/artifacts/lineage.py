@@ -1,4 +1,4 @@
-"""Lineage: the artifacts one artifact was made from, and theirs, as far as the store holds them."""
+"""Lineage: the ancestors of an artifact, as far as the store holds them."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from gsx.storage.artifacts.manifest import MAX_MANIFEST_BYTES, Manifest, Parent,
 from gsx.storage.artifacts.store import Artifact, Store
 
 LINEAGE = "lineage"
-"""Folder of a bundle that holds the manifests of what it was made from."""
+"""Folder of a bundle that holds the manifests of its ancestors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """One artifact on the way back to raw data."""
+    """One artifact in a lineage."""
 
     depth: int
     role: str
-    """What its child used it for; empty for the artifact one started from."""
+    """Role in its child; empty for the artifact the lineage starts from."""
     kind: str
     key: str
     stage: str | None
-    """None when the store does not hold it."""
+    """None if the store does not hold the artifact."""
     same_content: bool
-    """Whether the store's copy has the content the child was made from."""
+    """Whether the store holds the content that the child was built from."""
 
 
-def lineage(store: Store, artifact: Artifact) -> Iterator[Ancestor]:
-    """Yield ``artifact`` and its ancestors, parents right after their child.
+def walk_lineage(store: Store, artifact: Artifact) -> Iterator[Ancestor]:
+    """Yield ``artifact`` and its ancestors, depth first: parents follow their child.
 
-    Ancestors of an artifact that was met before are not listed again.
+    Ancestors of an artifact that was already expanded are not listed again.
     """
     manifest = artifact.manifest
     yield Ancestor(0, "", manifest.kind, manifest.key, manifest.stage, same_content=True)
-    met = {(manifest.key, manifest.digest)}
-    waiting = [(1, parent) for parent in reversed(manifest.parents)]
-    while waiting:
-        depth, parent = waiting.pop()
-        found = store.peek(parent.kind, parent.key, parent.digest)
-        yield _ancestor(depth, parent, found)
-        if found is not None and (found.key, found.manifest.digest) not in met:
-            met.add((found.key, found.manifest.digest))
-            waiting += [(depth + 1, older) for older in reversed(found.manifest.parents)]
+    expanded = {(manifest.key, manifest.digest)}
+    pending = [(1, parent) for parent in reversed(manifest.parents)]
+    while pending:
+        depth, parent = pending.pop()
+        stored = store.peek(parent.kind, parent.key, parent.digest)
+        yield _ancestor(depth, parent, stored)
+        if stored is not None and (stored.key, stored.manifest.digest) not in expanded:
+            expanded.add((stored.key, stored.manifest.digest))
+            pending += [(depth + 1, older) for older in reversed(stored.manifest.parents)]
 
 
-def manifests(store: Store, artifact: Artifact) -> list[Manifest]:
-    """Return the manifest of ``artifact`` and of every ancestor the store holds, each once.
+def lineage_manifests(store: Store, artifact: Artifact) -> list[Manifest]:
+    """Return the manifests of ``artifact`` and of every known ancestor, without duplicates.
 
-    What a bundle carries in its ``lineage`` folder stands in for what the store lacks.
+    Manifests that the store lacks are taken from the ``lineage`` folder of a bundle.
     """
-    carried = _carried(artifact)
-    found = [artifact.manifest]
-    waiting = list(artifact.manifest.parents)
-    while waiting:
-        parent = waiting.pop(0)
-        if any(parent.digest == known.digest for known in found):
+    bundled = _bundled_manifests(artifact)
+    manifests = [artifact.manifest]
+    pending = list(artifact.manifest.parents)
+    while pending:
+        parent = pending.pop(0)
+        if any(parent.digest == listed.digest for listed in manifests):
             continue
-        held = store.peek(parent.kind, parent.key, parent.digest)
-        manifest = carried.get(parent.digest) if held is None else held.manifest
+        stored = store.peek(parent.kind, parent.key, parent.digest)
+        manifest = bundled.get(parent.digest) if stored is None else stored.manifest
         if manifest is not None and manifest.digest == parent.digest:
-            found.append(manifest)
-            waiting += manifest.parents
-    return found
+            manifests.append(manifest)
+            pending += manifest.parents
+    return manifests
 
 
 def children(store: Store, digest: str, kind: str) -> list[Artifact]:
-    """Return the artifacts of a kind that were made directly from the content ``digest``."""
+    """Return the artifacts of a kind that have a parent with the content ``digest``."""
     return [
         artifact
         for artifact in store.artifacts(kind)
@@ -74,40 +74,40 @@ def children(store: Store, digest: str, kind: str) -> list[Artifact]:
     ]
 
 
-def _carried(artifact: Artifact) -> dict[str, Manifest]:
+def _bundled_manifests(artifact: Artifact) -> dict[str, Manifest]:
     """Return the manifests in the ``lineage`` folder of a bundle, by digest."""
-    found = {}
+    bundled = {}
     for name in artifact.manifest.files:
         if name.startswith(f"{LINEAGE}/"):
-            data = artifact.place.read_bytes(name, limit=MAX_MANIFEST_BYTES)
-            manifest = decode_manifest(data, f"{artifact.place.url}/{name}")
-            found[manifest.digest] = manifest
-    return found
+            data = artifact.location.read_bytes(name, limit=MAX_MANIFEST_BYTES)
+            manifest = decode_manifest(data, f"{artifact.location.url}/{name}")
+            bundled[manifest.digest] = manifest
+    return bundled
 
 
-def _ancestor(depth: int, parent: Parent, found: Artifact | None) -> Ancestor:
+def _ancestor(depth: int, parent: Parent, stored: Artifact | None) -> Ancestor:
     return Ancestor(
         depth,
         parent.role,
         parent.kind,
         parent.key,
-        stage=None if found is None else found.manifest.stage,
-        same_content=found is not None and found.manifest.digest == parent.digest,
+        stage=None if stored is None else stored.manifest.stage,
+        same_content=stored is not None and stored.manifest.digest == parent.digest,
     )
 
 
 def descendants(store: Store, artifact: Artifact) -> list[Artifact]:
-    """Return the artifacts of the store that were made from ``artifact``, directly or not."""
-    everything = list(store.artifacts())
+    """Return the artifacts of the store that derive from ``artifact``, directly or indirectly."""
+    all_artifacts = list(store.artifacts())
     keys = {artifact.key}
-    found: dict[str, Artifact] = {}
+    derived: dict[str, Artifact] = {}
     grew = True
     while grew:
         grew = False
-        for other in everything:
+        for other in all_artifacts:
             parents = {parent.key for parent in other.manifest.parents}
-            if other.place.url not in found and parents & keys:
-                found[other.place.url] = other
+            if other.location.url not in derived and parents & keys:
+                derived[other.location.url] = other
                 keys.add(other.key)
                 grew = True
-    return list(found.values())
+    return list(derived.values())

@@ -1,4 +1,4 @@
-"""A directory of files, on this machine or behind any fsspec URL."""
+"""Locations: directories on this machine or on any file system that fsspec supports."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ import fsspec
 from fsspec.core import url_to_fs
 
 from gsx.errors import ArtifactError, GsxError, StoreError
-from gsx.storage.artifacts.atomic_files import regular_files
-from gsx.storage.artifacts.http import is_plain, open_url
+from gsx.storage.artifacts.atomic_files import iter_files
+from gsx.storage.artifacts.http import is_plain_http, open_url
 
 _WEB = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A directory named by a local path or an fsspec URL."""
+class Location:
+    """A directory given by a local path or an fsspec URL."""
 
     url: str
-    """What a person would type."""
+    """The path or URL as a user would type it."""
     fs: fsspec.AbstractFileSystem
     root: str
     """Path inside the file system."""
 
     @classmethod
-    def at(cls, url: str | Path) -> Place:
-        """Return the place ``url`` names; nothing is read yet."""
+    def at(cls, url: str | Path) -> Location:
+        """Return the location of ``url`` without reading anything."""
         text = str(url)
         if "://" not in text:
             path = Path(text).expanduser()
             return cls(url=str(path), fs=fsspec.filesystem("file"), root=str(path.absolute()))
-        # What another client puts after a listing must be seen; of HTTP nothing is listed.
+        # Listings are not cached, so that files written by other clients become visible.
+        # The HTTP file system never lists.
         options = {} if text.startswith(_WEB) else {"use_listings_cache": False}
         try:
             fs, root = url_to_fs(text, **options)
@@ -45,85 +46,87 @@ class Place:
 
     @property
     def local(self) -> Path | None:
-        """The directory on this machine, or None when the place is remote."""
+        """The directory on this machine, or None if the location is remote."""
         protocol = self.fs.protocol
-        names = (protocol,) if isinstance(protocol, str) else protocol
-        return Path(self.root) if "file" in names else None
+        protocols = (protocol,) if isinstance(protocol, str) else protocol
+        return Path(self.root) if "file" in protocols else None
 
     @property
-    def address(self) -> str:
-        """The name by which other processes, in other folders, reach it."""
+    def absolute_url(self) -> str:
+        """An absolute path or URL, valid in processes with another working directory."""
         return self.url if self.local is None else self.root
 
-    def child(self, name: str) -> Place:
+    def child(self, name: str) -> Location:
         """Return the directory ``name`` inside this one."""
-        return Place(url=f"{self.url}/{name}", fs=self.fs, root=f"{self.root}/{name}")
+        return Location(url=f"{self.url}/{name}", fs=self.fs, root=f"{self.root}/{name}")
 
     def path(self, name: str) -> str:
-        """Return the path of a file, as the file system wants it."""
+        """Return the path of a file inside the file system."""
         return f"{self.root}/{name}"
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading."""
+        """Open a file for reading, with seeking."""
         return cast("BinaryIO", self.fs.open(self.path(name), "rb"))
 
     def stream(self, name: str) -> BinaryIO:
-        """Open a file to be read once, from its start: plain HTTP servers know nothing else."""
-        if is_plain(self.url, self.fs):
+        """Open a file for one sequential read; plain HTTP servers support nothing else."""
+        if is_plain_http(self.url, self.fs):
             return open_url(self.path(name))
-        plain = {"block_size": 0} if self.url.startswith(_WEB) else {}
-        return cast("BinaryIO", self.fs.open(self.path(name), "rb", **plain))
+        options = {"block_size": 0} if self.url.startswith(_WEB) else {}
+        return cast("BinaryIO", self.fs.open(self.path(name), "rb", **options))
 
     def read_bytes(self, name: str, *, limit: int) -> bytes:
-        """Return the whole content of a small file; a larger one than ``limit`` is refused."""
-        with reachable(self), self.stream(name) as stream:
+        """Return the content of a small file; raise ArtifactError above ``limit`` bytes."""
+        with translate_remote_errors(self), self.stream(name) as stream:
             data = stream.read(limit + 1)
         if len(data) > limit:
-            raise ArtifactError(f"{self.url}/{name} is larger than {limit} bytes; refused.")
+            raise ArtifactError(
+                f"{self.url}/{name} is larger than the limit of {limit} bytes. Nothing was read."
+            )
         return data
 
     def exists(self, name: str) -> bool:
-        """Say whether a file or directory is there."""
-        with reachable(self):
+        """Return whether a file or directory exists."""
+        with translate_remote_errors(self):
             return bool(self.fs.exists(self.path(name)))
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of every file below, by path; links are listed with size -1."""
+        """Return the size of every file below this directory, by path; links have size -1."""
         if self.local is not None:
             return _local_sizes(self.local)
-        with reachable(self):
+        with translate_remote_errors(self):
             self.fs.invalidate_cache()
-            found: dict[str, Any] = self.fs.find(self.root, detail=True)
+            entries: dict[str, Any] = self.fs.find(self.root, detail=True)
         prefix = self.root + "/"
         return {
             path.removeprefix(prefix): int(entry["size"])
-            for path, entry in found.items()
+            for path, entry in entries.items()
             if entry["type"] == "file"
         }
 
 
 @contextlib.contextmanager
-def reachable(place: Place) -> Iterator[None]:
-    """Turn what a remote file system raises into a StoreError; a missing file stays one.
+def translate_remote_errors(location: Location) -> Iterator[None]:
+    """Convert exceptions of a remote file system to StoreError, except FileNotFoundError.
 
-    Every fsspec backend raises what its own libraries raise, so anything may come.
+    Every fsspec backend raises the exceptions of its own libraries, so any type is caught.
     """
     try:
         yield
     except (GsxError, FileNotFoundError):
         raise
     except Exception as error:
-        if place.local is not None:
+        if location.local is not None:
             raise
         raise StoreError(
-            f"cannot use {place.url}: {type(error).__name__}: {error}\n"
+            f"cannot access {location.url}: {type(error).__name__}: {error}\n"
             "Check the URL, the network and the credentials in your environment."
         ) from error
 
 
 def _local_sizes(root: Path) -> dict[str, int]:
     sizes = {}
-    for path in regular_files(root):
-        plain = path.is_file() and not path.is_symlink()
-        sizes[path.relative_to(root).as_posix()] = path.lstat().st_size if plain else -1
+    for path in iter_files(root):
+        is_regular = path.is_file() and not path.is_symlink()
+        sizes[path.relative_to(root).as_posix()] = path.lstat().st_size if is_regular else -1
     return sizes

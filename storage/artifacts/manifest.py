@@ -1,7 +1,7 @@
-"""The manifest: what an artifact is, what made it and every file it holds.
+"""The manifest of an artifact: kind, key, parents, configuration and the hash of every file.
 
-Written last, never edited. A manifest may come from anywhere, so reading one trusts nothing:
-unknown fields, other schema versions and paths that leave the artifact are refused.
+The manifest is written last and never edited. Manifests may come from untrusted sources, so the
+reader rejects unknown fields, other schema versions and paths outside the artifact.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MANIFEST = "manifest.json"
 RUN_RECORD = "run.json"
 SIGNATURE = "manifest.json.minisig"
 SIDECARS = (RUN_RECORD, SIGNATURE)
-"""Files that may lie beside the manifest, outside key and digest."""
+"""Files next to the manifest that are not covered by key and digest."""
 MAX_MANIFEST_BYTES = 256 << 20
 MAX_DEPTH = 32
-"""Levels of lists and objects in a manifest; what nests deeper was made to break readers."""
+"""Maximum nesting of lists and objects in a manifest, as a defence against malicious input."""
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}")
+_PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}")
 
 
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,17 +42,17 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An artifact that this one was made from."""
+    """An input artifact."""
 
     role: str
-    """What the stage used it for."""
+    """Name of the input in the stage."""
     kind: str
     key: str
     digest: str
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rows that were left out, and why."""
+    """Rows that were left out, with the reason."""
 
     reason: str
     count: int
@@ -60,28 +60,28 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an artifact is."""
+    """Description of an artifact, stored as ``manifest.json``."""
 
     schema: int = SCHEMA_VERSION
     kind: str
     key: str
     digest: str
-    """SHA-256 over all files; two artifacts with one digest hold the same bytes."""
+    """SHA-256 over all files; artifacts with the same digest hold the same bytes."""
     stage: str
     stage_version: int
     config: dict[str, Any]
     parents: tuple[Parent, ...] = ()
     raw: dict[str, str] = {}
-    """SHA-256 of the raw files read, by name."""
+    """SHA-256 of the raw files, by name."""
     seeds: dict[str, int] = {}
     """Root seed of each family of random streams."""
     files: dict[str, FileEntry]
     counts: dict[str, int] = {}
-    """Graphs per split, or what the kind counts."""
+    """Graphs per split, or other counts, depending on the kind."""
     dropped: tuple[Dropped, ...] = ()
     warnings: tuple[str, ...] = ()
     summary: dict[str, Any] = {}
-    """Facts worth showing: environments, sizes, quality."""
+    """Values for display: environments, sizes, quality."""
 
     @property
     def size(self) -> int:
@@ -89,13 +89,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return sum(entry.size for entry in self.files.values())
 
 
-def digest_of(files: Mapping[str, FileEntry]) -> str:
+def files_digest(files: Mapping[str, FileEntry]) -> str:
     """Return the content digest of ``files``."""
     return content_digest({path: (entry.size, entry.sha256) for path, entry in files.items()})
 
 
-def key_of(manifest: Manifest) -> str:
-    """Return the key that follows from what ``manifest`` says about how it was made."""
+def manifest_key(manifest: Manifest) -> str:
+    """Compute the key from the stage, configuration, parents and raw files of ``manifest``."""
     return artifact_key(
         stage=manifest.stage,
         stage_version=manifest.stage_version,
@@ -111,14 +111,16 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(data: bytes, where: str) -> Manifest:
-    """Read a manifest that may come from anywhere; ArtifactError says what is wrong with it."""
+    """Decode and validate a manifest from an untrusted source; raise ArtifactError."""
     if len(data) > MAX_MANIFEST_BYTES:
-        raise ArtifactError(f"{where} is {len(data)} bytes; a manifest is never that large.")
+        raise ArtifactError(
+            f"{where} is {len(data)} bytes, above the limit of {MAX_MANIFEST_BYTES} bytes."
+        )
     version = _decode(data, _Version, where).schema
     if version != SCHEMA_VERSION:
         raise ArtifactError(
             f"{where} has schema version {version}; this gsx reads version {SCHEMA_VERSION}.\n"
-            "Read it with the gsx that wrote it, or make it again."
+            "Read it with the gsx version that wrote it, or build it again."
         )
     manifest = _decode(data, Manifest, where)
     _check(manifest, where)
@@ -141,34 +143,35 @@ def _decode(data: bytes, type_: type[_T], where: str) -> _T:
 
 def _check(manifest: Manifest, where: str) -> None:
     if _too_deep([manifest.config, manifest.summary]):
-        raise ArtifactError(f"{where} nests values more than {MAX_DEPTH} levels deep; refused.")
+        raise ArtifactError(f"{where} nests values more than {MAX_DEPTH} levels deep.")
     _check_names(manifest, where)
     _check_hashes(manifest, where)
     for path, entry in manifest.files.items():
         check_path(path, where)
         if entry.size < 0 or (entry.rows or 0) < 0:
             raise ArtifactError(
-                f"{where}: file {path!r} has the size {entry.size} and the rows {entry.rows}"
+                f"{where}: file {path!r} has size {entry.size} and {entry.rows} rows; "
+                "both must be non-negative"
             )
     for name, count in manifest.counts.items():
         if count < 0:
-            raise ArtifactError(f"{where} counts {count} of {name!r}")
-    if digest_of(manifest.files) != manifest.digest:
+            raise ArtifactError(f"{where}: the count of {name!r} is negative ({count})")
+    if files_digest(manifest.files) != manifest.digest:
         raise ArtifactError(f"{where}: the content digest does not match the list of files")
-    if key_of(manifest) != manifest.key:
+    if manifest_key(manifest) != manifest.key:
         raise ArtifactError(f"{where}: the key does not match the stage, its config and its inputs")
 
 
 def _check_names(manifest: Manifest, where: str) -> None:
     for kind in (manifest.kind, *(parent.kind for parent in manifest.parents)):
         if not KIND.fullmatch(kind):
-            raise ArtifactError(f"{where} names the kind {kind!r}, which is not a kind")
+            raise ArtifactError(f"{where}: {kind!r} is not a valid artifact kind")
     for word in (manifest.stage, *(parent.role for parent in manifest.parents)):
         if not _WORD.fullmatch(word):
-            raise ArtifactError(f"{where} holds {word!r} where a stage or a role was expected")
+            raise ArtifactError(f"{where}: {word!r} is not a valid stage or role name")
     roles = [parent.role for parent in manifest.parents]
     if len(set(roles)) != len(roles):
-        raise ArtifactError(f"{where} names two parents for one role")
+        raise ArtifactError(f"{where}: two parents have the same role")
 
 
 def _check_hashes(manifest: Manifest, where: str) -> None:
@@ -177,7 +180,7 @@ def _check_hashes(manifest: Manifest, where: str) -> None:
     hashes += [value for parent in manifest.parents for value in (parent.key, parent.digest)]
     for value in hashes:
         if not _HEX.fullmatch(value):
-            raise ArtifactError(f"{where} holds {value!r} where a SHA-256 was expected")
+            raise ArtifactError(f"{where}: {value!r} is not a SHA-256")
 
 
 def _too_deep(values: list[Any]) -> bool:
@@ -193,13 +196,13 @@ def _too_deep(values: list[Any]) -> bool:
 
 
 def check_path(path: str, where: str) -> str:
-    """Return ``path`` if it is a plain relative path inside an artifact, else refuse it."""
+    """Return ``path`` if it is a plain relative path inside an artifact, else raise."""
     parts = path.split("/")
-    if not all(_PART.fullmatch(part) for part in parts) or len(parts) > 8:
+    if not all(_PATH_PART.fullmatch(part) for part in parts) or len(parts) > 8:
         raise ArtifactError(
-            f"{where} lists the file {path!r}; paths must stay inside the artifact and use "
-            "letters, digits and `._+-` only. Do not use this artifact; ask its sender."
+            f"{where} lists the file {path!r}. Paths must stay inside the artifact and contain "
+            "only letters, digits and `._+-`. Do not use this artifact; contact its sender."
         )
     if path in (MANIFEST, *SIDECARS):
-        raise ArtifactError(f"{where} lists {path!r} among its own files")
+        raise ArtifactError(f"{where} lists {path!r} among its files, which is a reserved name")
     return path

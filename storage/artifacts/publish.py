@@ -1,8 +1,8 @@
-"""Build an artifact once: find it, or make it in a draft and publish it whole.
+"""Build an artifact once: reuse it if it exists, else build it in a draft and publish it.
 
-Local stores: a lock on the key lets one builder build while others wait and then find the result;
-the finished draft is renamed into place. Remote stores: files go up under the final prefix and the
-manifest, put with create-only semantics, is the commit point.
+In a local store a lock on the key admits one builder; the others wait and reuse its result. The
+finished draft is renamed to its final path. In a remote store, files are uploaded under the final
+prefix. The manifest, written with create-only semantics, is the commit point.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from filelock import FileLock, Timeout
 
 from gsx.errors import ArtifactError, GsxError, StoreError
 from gsx.storage.artifacts.atomic_files import (
-    explained,
-    flush_directory,
-    regular_files,
+    atomic_write,
+    fsync_directory,
+    iter_files,
     remove_tree,
-    write_atomically,
+    translate_os_errors,
 )
 from gsx.storage.artifacts.digest import artifact_key, readable_json, sha256_bytes
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.manifest import (
     MANIFEST,
     RUN_RECORD,
@@ -35,21 +35,21 @@ from gsx.storage.artifacts.manifest import (
     Manifest,
     Parent,
     decode_manifest,
-    digest_of,
     encode_manifest,
+    files_digest,
 )
-from gsx.storage.artifacts.publish_remote import require_create_only, upload
-from gsx.storage.artifacts.run_record import RunRecord, stopwatch
+from gsx.storage.artifacts.publish_remote import require_create_only, upload_artifact
+from gsx.storage.artifacts.run_record import RunRecord, measure_run
 from gsx.storage.artifacts.store import Artifact, Store
-from gsx.storage.artifacts.verification_cache import cache_root, trust
-from gsx.storage.artifacts.worker_upload import forget_records, records_of
+from gsx.storage.artifacts.verification_cache import cache_root, mark_verified
+from gsx.storage.artifacts.worker_upload import remove_upload_records, upload_records
 
-KEPT = "Finished shards are kept; nothing was published."
+DRAFT_KEPT = "Finished shards are kept; nothing was published."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Everything that decides what an artifact will be, known before it is made."""
+    """Everything that determines an artifact, known before it is built."""
 
     kind: str
     stage: str
@@ -60,7 +60,7 @@ class Identity:
     """SHA-256 of raw files, by name."""
     seeds: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
-    """Hash of the stage's code; recorded, and a mismatch warns, but not part of the key."""
+    """Hash of the stage's code; recorded and compared, but not part of the key."""
 
     @property
     def key(self) -> str:
@@ -75,53 +75,53 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a stage says about the artifact it made."""
+class StageResult:
+    """Fields of the manifest that a stage computes."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     dropped: tuple[Dropped, ...] = ()
     warnings: tuple[str, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
     device: str = ""
-    """Where a network computed; goes into the run record, for it decides nothing."""
+    """Device of the networks; written to the run record only."""
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """An artifact and how it came."""
+class BuildResult:
+    """An artifact and how it was obtained."""
 
     artifact: Artifact
     reused: bool
     seconds: float = 0.0
     note: str = ""
-    """Something a person should know, for example that other code made the reused artifact."""
+    """Message for the user, for example that different code built the reused artifact."""
 
 
-def build(
+def build_artifact(
     store: Store,
     identity: Identity,
-    produce: Callable[[Draft], Outcome],
+    produce: Callable[[Draft], StageResult],
     *,
     force: bool = False,
     on_wait: Callable[[str], None] = lambda _: None,
-) -> Built:
-    """Return the artifact of ``identity``, made by ``produce`` only if it is not there.
+) -> BuildResult:
+    """Return the artifact of ``identity``; call ``produce`` only if it does not exist.
 
-    ``force`` makes a new generation beside the old one. ``on_wait`` is told when another process
-    is building the same key.
+    ``force`` builds a new generation next to the existing one. ``on_wait`` receives a message if
+    another process is building the same key.
     """
     before = store.generations(identity.kind, identity.key)
     if before and not force:
-        _clear_published_draft(store, identity.key)
+        _remove_published_draft(store, identity.key)
         return _reuse(store, identity)
     drafts = draft_folder(store)
-    shown = store.place.url
-    if store.place.local is None:
-        require_create_only(store.place)
-        shown = str(drafts)
-    with explained(shown, lost=KEPT):
+    write_location = store.location.url
+    if store.location.local is None:
+        require_create_only(store.location)
+        write_location = str(drafts)
+    with translate_os_errors(write_location, consequence=DRAFT_KEPT):
         drafts.mkdir(parents=True, exist_ok=True)
-        with _locked(lock_of(drafts / identity.key), on_wait):
+        with _locked(lock_path(drafts / identity.key), on_wait):
             now = store.generations(identity.kind, identity.key)
             if now and (not force or now != before):
                 return _reuse(store, identity)
@@ -130,62 +130,65 @@ def build(
             try:
                 manifest, seconds, note = _fill(draft, identity, produce)
             except GsxError:
-                if draft.is_empty():  # what was refused at once leaves nothing to go on with
+                if draft.is_empty():  # rejected before the first unit: nothing to resume
                     remove_tree(draft.root)
                 raise
-            won = _publish(draft, target, manifest)
+            published = _publish(draft, target, manifest)
             remove_tree(draft.root)
             if target.local is None:
-                forget_records(records_of(store.place, identity.key))
-    if not won:
+                remove_upload_records(upload_records(store.location, identity.key))
+    if not published:
         return _reuse(store, identity)
-    return Built(Artifact(target, manifest), reused=False, seconds=seconds, note=note)
+    return BuildResult(Artifact(target, manifest), reused=False, seconds=seconds, note=note)
 
 
 def draft_folder(store: Store) -> Path:
-    """Return where drafts grow: in a local store, or in the cache for a remote one."""
-    if store.place.local is not None:
-        return store.place.local / ".drafts"
-    return cache_root() / "drafts" / sha256_bytes(store.place.url.encode())[:16]
+    """Return the directory of drafts: inside a local store, in the cache for a remote one."""
+    if store.location.local is not None:
+        return store.location.local / ".drafts"
+    return cache_root() / "drafts" / sha256_bytes(store.location.url.encode())[:16]
 
 
-def lock_of(draft: Path) -> Path:
-    """Return the file whose lock is held by whoever works on a draft."""
+def lock_path(draft: Path) -> Path:
+    """Return the lock file of a draft."""
     return draft.parent.parent / ".locks" / f"{draft.name}.lock"
 
 
-def _reuse(store: Store, identity: Identity) -> Built:
+def _reuse(store: Store, identity: Identity) -> BuildResult:
     artifact = store.find(identity.kind, identity.key)
     if artifact is None:
-        raise ArtifactError(f"artifact {identity.key[:12]} vanished from {store.place.url}")
-    return Built(artifact, reused=True, note=_source_note(artifact, identity.source))
+        raise ArtifactError(
+            f"artifact {identity.key[:12]} was removed from {store.location.url} meanwhile. "
+            "Run the command again."
+        )
+    return BuildResult(artifact, reused=True, note=_source_note(artifact, identity.source))
 
 
 def _source_note(artifact: Artifact, source: str) -> str:
     with contextlib.suppress(OSError, ArtifactError, UnicodeDecodeError, msgspec.MsgspecError):
-        data = artifact.place.read_bytes(RUN_RECORD, limit=1 << 20)
-        made_by = msgspec.json.decode(data, type=RunRecord).source
-        if source and made_by and made_by != source:
+        data = artifact.location.read_bytes(RUN_RECORD, limit=1 << 20)
+        recorded = msgspec.json.decode(data, type=RunRecord).source
+        if source and recorded and recorded != source:
             return (
-                f"{artifact.manifest.kind} {artifact.key[:12]} was made by other code of "
+                f"{artifact.manifest.kind} {artifact.key[:12]} was built by different code of "
                 f"{artifact.manifest.stage} version {artifact.manifest.stage_version}; "
-                "`--force` makes it again."
+                "`--force` builds it again."
             )
     return ""
 
 
 def _fill(
-    draft: Draft, identity: Identity, produce: Callable[[Draft], Outcome]
+    draft: Draft, identity: Identity, produce: Callable[[Draft], StageResult]
 ) -> tuple[Manifest, float, str]:
-    """Fill the draft up to its manifest; return that, the seconds it took and a note."""
-    with stopwatch(identity.source) as watch:
-        lost = draft.prepare(identity.source)
-        outcome = produce(draft)
+    """Build the draft including its manifest; return manifest, seconds and a note."""
+    with measure_run(identity.source) as watch:
+        deleted = draft.prepare(identity.source)
+        result = produce(draft)
         files = draft.seal()
         manifest = Manifest(
             kind=identity.kind,
             key=identity.key,
-            digest=digest_of(files),
+            digest=files_digest(files),
             stage=identity.stage,
             stage_version=identity.stage_version,
             config=dict(identity.config),
@@ -193,54 +196,54 @@ def _fill(
             raw=dict(identity.raw),
             seeds=dict(identity.seeds),
             files=files,
-            counts=dict(outcome.counts),
-            dropped=outcome.dropped,
-            warnings=outcome.warnings,
-            summary=dict(outcome.summary),
+            counts=dict(result.counts),
+            dropped=result.dropped,
+            warnings=result.warnings,
+            summary=dict(result.summary),
         )
         data = encode_manifest(manifest)
         manifest = decode_manifest(data, f"the manifest of {identity.stage}")
-        write_atomically(draft.content / MANIFEST, data)
-    write_atomically(draft.content / RUN_RECORD, readable_json(watch.record(outcome.device)))
-    note = f"an unfinished draft by other code of {identity.stage} was thrown away" if lost else ""
+        atomic_write(draft.content / MANIFEST, data)
+    atomic_write(draft.content / RUN_RECORD, readable_json(watch.record(result.device)))
+    note = f"deleted an unfinished draft by different code of {identity.stage}" if deleted else ""
     return manifest, watch.seconds, note
 
 
-def _publish(draft: Draft, target: Place, manifest: Manifest) -> bool:
-    """Make the finished draft visible as a whole; False when another publisher came first."""
+def _publish(draft: Draft, target: Location, manifest: Manifest) -> bool:
+    """Publish the finished draft as a whole; return False if another publisher was first."""
     if target.local is None:
-        return upload(draft.content, target, manifest)
-    move_into_place(draft.content, target.local)
-    trust(target.local, manifest)
+        return upload_artifact(draft.content, target, manifest)
+    publish_directory(draft.content, target.local)
+    mark_verified(target.local, manifest)
     return True
 
 
-def move_into_place(content: Path, target: Path) -> None:
-    """Give a complete directory its final name; its files can then no longer be written."""
-    for path in regular_files(content):
+def publish_directory(content: Path, target: Path) -> None:
+    """Make the files of a complete directory read-only, fsync, and rename it to ``target``."""
+    for path in iter_files(content):
         path.chmod(0o444)
     for folder in {path.parent for path in content.rglob("*")}:
-        flush_directory(folder)
+        fsync_directory(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
-    flush_directory(target.parent.parent)
+    fsync_directory(target.parent.parent)
     try:
         content.rename(target)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise StoreError(
-            f"{target} is in the way: it is no artifact, for it has no {MANIFEST}. {KEPT}\n"
-            "Move it elsewhere and run the same command again."
+            f"{target} already exists and is not an artifact: it has no {MANIFEST}. {DRAFT_KEPT}\n"
+            "Move it elsewhere, then run the command again."
         ) from error
-    flush_directory(target.parent)
+    fsync_directory(target.parent)
 
 
-def _clear_published_draft(store: Store, key: str) -> None:
-    """Remove what is left of a draft if a crash came right after it was renamed into place."""
+def _remove_published_draft(store: Store, key: str) -> None:
+    """Remove the rest of a draft if a crash followed its rename."""
     draft = Draft(draft_folder(store) / key)
     if not draft.root.is_dir() or draft.content.exists():
         return
-    lock = FileLock(lock_of(draft.root))
+    lock = FileLock(lock_path(draft.root))
     with contextlib.suppress(OSError, Timeout), lock.acquire(timeout=0):
         if not draft.content.exists():
             remove_tree(draft.root)
@@ -253,7 +256,7 @@ def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        on_wait(f"another gsx is building {path.stem[:12]}; waiting for it")
+        on_wait(f"another gsx process is building {path.stem[:12]}; waiting for it")
         lock.acquire()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Publishing to object stores: files first, the manifest last, and only if nobody was faster."""
+"""Publish to object stores: files first, the manifest last, without overwriting anything."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 
 from gsx.errors import StoreError
 from gsx.storage.artifacts.digest import sha256_stream
-from gsx.storage.artifacts.location import Place, reachable
+from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import MANIFEST, SIDECARS, Manifest
 
 
-def upload(source: Path, target: Place, manifest: Manifest) -> bool:
-    """Publish the directory ``source`` at ``target``; False when another publisher came first.
+def upload_artifact(source: Path, target: Location, manifest: Manifest) -> bool:
+    """Publish the directory ``source`` at ``target``; return False if another publisher was first.
 
-    A file that is already there must have the same bytes: two builders of one key may share the
-    work, but may never mix it. Files that ``source`` lacks were put there by workers, who checked.
+    Existing files must have the same bytes: two builders of one key may share the work, but never
+    mix different files. Files that ``source`` lacks were uploaded and checked by workers.
     """
-    with reachable(target):
+    with translate_remote_errors(target):
         present = target.sizes()
         if MANIFEST in present:
             return False
         for path, entry in manifest.files.items():
             if not (source / path).exists():
-                _require_shipped(target, path, entry.size, present)
-            elif path in present or not put_new(target, path, source / path):
-                require_same(target, path, entry.sha256)
-        if put_new(target, MANIFEST, source / MANIFEST):
+                _require_uploaded(target, path, entry.size, present)
+            elif path in present or not create_file(target, path, source / path):
+                require_same_content(target, path, entry.sha256)
+        if create_file(target, MANIFEST, source / MANIFEST):
             for name in SIDECARS:
                 if (source / name).is_file():
                     target.fs.put_file(str(source / name), target.path(name))
@@ -35,10 +35,13 @@ def upload(source: Path, target: Place, manifest: Manifest) -> bool:
     return False
 
 
-def require_create_only(store: Place) -> None:
-    """Refuse a store that overwrites where it was asked to create: two builders could mix files."""
+def require_create_only(store: Location) -> None:
+    """Raise StoreError unless the store supports create-only writes.
+
+    Without them two builders could overwrite each other's files.
+    """
     probe = store.path(f".probe-{secrets.token_hex(8)}")
-    with reachable(store):
+    with translate_remote_errors(store):
         try:
             store.fs.pipe_file(probe, b"1", mode="create")
         except FileNotFoundError as error:
@@ -55,8 +58,8 @@ def require_create_only(store: Place) -> None:
     )
 
 
-def put_new(target: Place, path: str, source: Path) -> bool:
-    """Create a file at ``target``; False when there is one."""
+def create_file(target: Location, path: str, source: Path) -> bool:
+    """Upload a file to ``target``; return False if the path already exists."""
     try:
         target.fs.pipe_file(target.path(path), source.read_bytes(), mode="create")
     except FileExistsError:
@@ -64,20 +67,21 @@ def put_new(target: Place, path: str, source: Path) -> bool:
     return True
 
 
-def _require_shipped(target: Place, path: str, size: int, present: Mapping[str, int]) -> None:
+def _require_uploaded(target: Location, path: str, size: int, present: Mapping[str, int]) -> None:
     if present.get(path) != size:
         raise StoreError(
-            f"{target.url}/{path} was put there by a worker and is not there any more.\n"
-            "Run the same command again: what is missing is made anew."
+            f"{target.url}/{path} was uploaded by a worker and has since disappeared or changed.\n"
+            "Run the command again: missing shards are rebuilt."
         )
 
 
-def require_same(target: Place, path: str, sha256: str) -> None:
-    """Refuse a file of another builder that has other bytes."""
+def require_same_content(target: Location, path: str, sha256: str) -> None:
+    """Raise StoreError if an existing file has another SHA-256."""
     with target.open(path) as stream:
-        found = sha256_stream(stream)[1]
-    if found != sha256:
+        actual = sha256_stream(stream)[1]
+    if actual != sha256:
         raise StoreError(
-            f"{target.url}/{path} was left there by another builder and has other bytes.\n"
-            "Wait until that builder is done, or remove the unfinished prefix, and run again."
+            f"{target.url}/{path} was uploaded by another builder and has different content.\n"
+            "Wait for that builder to finish, or remove the unfinished prefix, then run the "
+            "command again."
         )

@@ -1,4 +1,7 @@
-"""The run record: how an artifact was made. It lies beside the manifest, outside key and digest."""
+"""The run record: time, memory and versions of the run that built an artifact.
+
+``run.json`` is stored next to the manifest and is part of neither key nor digest.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 
 import msgspec
 
@@ -18,7 +22,7 @@ PACKAGES = ("gsx", "numpy", "pyarrow", "zarr", "torch", "torch-geometric", "dask
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about the run that made an artifact; another run of the same key may differ here."""
+    """The run that built an artifact; another run with the same key may differ here."""
 
     source: str = ""
     """SHA-256 of the stage's code."""
@@ -26,7 +30,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_mib: float
     platform: str
     device: str = ""
-    """Where networks computed, such as ``cpu`` or ``cuda``; empty where none did."""
+    """Device of the networks, such as ``cpu`` or ``cuda``; empty if the stage has none."""
     python: str
     versions: dict[str, str]
 
@@ -41,31 +45,44 @@ class Stopwatch:
 
     def record(self, device: str = "") -> RunRecord:
         """Return the record of the block that just ended."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return RunRecord(
             source=self.source,
             seconds=round(self.seconds, 3),
-            peak_memory_mib=round(peak / (1024 if sys.platform != "darwin" else 1 << 20), 1),
+            peak_memory_mib=round(peak_memory_mib(), 1),
             platform=f"{platform.system()} {platform.machine()}",
             device=device,
             python=platform.python_version(),
-            versions=versions(),
+            versions=package_versions(),
         )
 
 
 @contextlib.contextmanager
-def stopwatch(source: str) -> Iterator[Stopwatch]:
+def measure_run(source: str) -> Iterator[Stopwatch]:
     """Measure the wall time of a block."""
     watch = Stopwatch(source)
     yield watch
     watch.seconds = time.perf_counter() - watch.started
 
 
+def peak_memory_mib() -> float:
+    """Return the peak resident memory of this process in MiB.
+
+    On Linux this is ``VmHWM`` of ``/proc/self/status``. ``getrusage`` is used elsewhere only: on
+    Linux ``ru_maxrss`` survives ``exec``, so a child starts with the memory of its parent.
+    """
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 if sys.platform != "darwin" else 1 << 20)
+
+
 @functools.cache
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that matter, as far as they are here."""
-    found = {}
+def package_versions() -> dict[str, str]:
+    """Return the versions of the installed packages among ``PACKAGES``."""
+    versions = {}
     for name in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions

@@ -1,7 +1,7 @@
-"""The store: artifacts found by key, on a local directory or behind any fsspec URL.
+"""Stores: artifacts by kind and key, in a local directory or behind any fsspec URL.
 
-Layout: ``<store>/<kind>/<name>/``, where the name is the first half of the key, and ``<name>.g2``
-and so on for generations made with ``--force``. Names that start with a dot are the store's own.
+Layout: ``<store>/<kind>/<name>/``. The name is the first half of the key; ``<name>.g2``, ``.g3``
+and so on are generations built with ``--force``. Names with a leading dot are internal.
 """
 
 from __future__ import annotations
@@ -14,93 +14,98 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsx.errors import ArtifactError, StoreError, UsageError
-from gsx.storage.artifacts.location import Place, reachable
+from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import KIND, MANIFEST, Manifest
-from gsx.storage.artifacts.verification_cache import is_trusted, trust
-from gsx.storage.artifacts.verify_files import find_problems, quick_problems, read_manifest, refuse
+from gsx.storage.artifacts.verification_cache import is_verified, mark_verified
+from gsx.storage.artifacts.verify_files import (
+    find_file_problems,
+    find_size_problems,
+    raise_if_damaged,
+    read_manifest,
+)
 
 DEFAULT_STORE = "artifacts"
 NAME_LENGTH = 32
-"""Characters of a key that name its folder: 128 bits, and paths that fit a terminal."""
-SHORTEST = 4
-"""Characters of a key a person must type at least."""
+"""Hexadecimal digits of a key in a folder name (128 bits); paths then fit a terminal line."""
+MIN_PREFIX = 4
+"""Minimum length of a key prefix that selects an artifact."""
 _FOLDER = re.compile(r"([0-9a-f]{32})(?:\.g([2-9]|[1-9][0-9]+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An artifact that is whole: its manifest was read and its files have the right sizes."""
+    """A published artifact; ``open`` verifies its files, ``peek`` reads only its manifest."""
 
-    place: Place
+    location: Location
     manifest: Manifest
 
     @property
     def key(self) -> str:
-        """The name of what made it."""
+        """The key of the artifact."""
         return self.manifest.key
 
     @property
     def generation(self) -> int:
-        """How many times its key was made, up to this one; 1 outside a store."""
-        named = _FOLDER.fullmatch(_last(self.place))
-        return int(named[2] or 1) if named else 1
+        """Generation of the key, counted from 1; 1 outside a store."""
+        match = _FOLDER.fullmatch(_folder_name(self.location))
+        return int(match[2] or 1) if match else 1
 
     @classmethod
-    def open(cls, place: Place) -> Artifact:
-        """Open the artifact at ``place``; one not made or verified here is verified now."""
-        artifact = cls.peek(place)
-        if place.local is None:
-            refuse(place, quick_problems(place, artifact.manifest))
-        elif not is_trusted(place.local, artifact.manifest):
-            refuse(place, find_problems(place, artifact.manifest))
-            trust(place.local, artifact.manifest)
+    def open(cls, location: Location) -> Artifact:
+        """Open the artifact at ``location`` and verify it unless this machine already has."""
+        artifact = cls.peek(location)
+        if location.local is None:
+            raise_if_damaged(location, find_size_problems(location, artifact.manifest))
+        elif not is_verified(location.local, artifact.manifest):
+            raise_if_damaged(location, find_file_problems(location, artifact.manifest))
+            mark_verified(location.local, artifact.manifest)
         return artifact
 
     @classmethod
-    def peek(cls, place: Place) -> Artifact:
-        """Read the manifest at ``place`` and no file; a folder named like a key must hold it."""
-        manifest = read_manifest(place)
-        named = _FOLDER.fullmatch(_last(place))
-        if named and not manifest.key.startswith(named[1]):
+    def peek(cls, location: Location) -> Artifact:
+        """Read only the manifest at ``location``; a folder named by a key must match that key."""
+        manifest = read_manifest(location)
+        match = _FOLDER.fullmatch(_folder_name(location))
+        if match and not manifest.key.startswith(match[1]):
             raise ArtifactError(
-                f"{place.url} holds the {manifest.kind} {manifest.key[:12]}, which does not belong "
-                "under that name.\nIt was renamed or replaced: move it out of the store."
+                f"{location.url} holds {manifest.kind} {manifest.key[:12]}, whose key does not "
+                "match the folder name.\nIt was renamed or replaced: move it out of the store."
             )
-        return cls(place, manifest)
+        return cls(location, manifest)
 
 
-def _last(place: Place) -> str:
-    return place.root.rsplit("/", 1)[-1]
+def _folder_name(location: Location) -> str:
+    return location.root.rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A place that holds artifacts."""
+    """A location that holds artifacts by kind and key."""
 
-    place: Place
+    location: Location
 
     @classmethod
     def at(cls, url: str | Path | None = None) -> Store:
-        """Return the store at ``url``, else the one in ``GSX_STORE``, else ``./artifacts``."""
-        return cls(Place.at(url or os.environ.get("GSX_STORE") or DEFAULT_STORE))
+        """Return the store at ``url``, else at ``GSX_STORE``, else at ``./artifacts``."""
+        return cls(Location.at(url or os.environ.get("GSX_STORE") or DEFAULT_STORE))
 
-    def folder(self, kind: str, key: str, generation: int = 1) -> Place:
-        """Return where an artifact of this key lies or would lie."""
+    def folder(self, kind: str, key: str, generation: int = 1) -> Location:
+        """Return the location of an artifact, whether or not it exists."""
         suffix = "" if generation == 1 else f".g{generation}"
-        return self.place.child(f"{kind}/{key[:NAME_LENGTH]}{suffix}")
+        return self.location.child(f"{kind}/{key[:NAME_LENGTH]}{suffix}")
 
     def entries(self) -> Iterator[tuple[str, str, int]]:
-        """Yield kind, name and generation of every published artifact, in order."""
-        found = []
+        """Yield kind, name and generation of every published artifact, sorted."""
+        entries = []
         for path in self._manifests():
             kind, folder = path.removesuffix(f"/{MANIFEST}").split("/")[-2:]
             match = _FOLDER.fullmatch(folder)
             if match and KIND.fullmatch(kind):
-                found.append((kind, match[1], int(match[2] or 1)))
-        yield from sorted(found)
+                entries.append((kind, match[1], int(match[2] or 1)))
+        yield from sorted(entries)
 
     def artifacts(self, kind: str | None = None) -> Iterator[Artifact]:
-        """Yield published artifacts without verifying their files; damaged manifests raise."""
+        """Yield published artifacts without verifying their files; invalid manifests raise."""
         for entry in self.entries():
             if kind in (None, entry[0]):
                 yield self.peek_at(self.folder(*entry))
@@ -108,7 +113,11 @@ class Store:
     def generations(self, kind: str, key: str) -> list[int]:
         """Return the generations of a key, oldest first."""
         wanted = (kind, key[:NAME_LENGTH])
-        return [gen for found, name, gen in self.entries() if (found, name) == wanted]
+        return [
+            generation
+            for entry_kind, name, generation in self.entries()
+            if (entry_kind, name) == wanted
+        ]
 
     def find(self, kind: str, key: str) -> Artifact | None:
         """Return the newest generation of a key, or None."""
@@ -118,121 +127,127 @@ class Store:
         return self._open(self.folder(kind, key, generations[-1]), key)
 
     def peek(self, kind: str, key: str, digest: str) -> Artifact | None:
-        """Return the generation of a key that has ``digest``, else the newest, else None."""
-        found = None
+        """Return the generation of a key with ``digest``, else the newest, else None."""
+        artifact = None
         for generation in self.generations(kind, key):
-            found = self.peek_at(self.folder(kind, key, generation))
-            if found.manifest.digest == digest:
+            artifact = self.peek_at(self.folder(kind, key, generation))
+            if artifact.manifest.digest == digest:
                 break
-        return found
+        return artifact
 
-    def peek_at(self, place: Place) -> Artifact:
-        """Read the manifest at ``place`` and no file; in this store it must lie under its kind."""
-        artifact = Artifact.peek(place)
+    def peek_at(self, location: Location) -> Artifact:
+        """Read only the manifest at ``location``; inside this store its kind must match."""
+        artifact = Artifact.peek(location)
         self._require_kind(artifact)
         return artifact
 
     def resolve(self, name: str, *, kind: str | None = None) -> Artifact:
-        """Return the artifact a person means: a directory, a URL, a key, or the start of a key."""
-        place = self.locate(name, kind=kind)
-        typed = "" if _is_place(name) else name.lower().partition(".g")[0]
-        artifact = self._open(place, typed)
+        """Open an artifact given by directory, URL, key or key prefix."""
+        location = self.locate(name, kind=kind)
+        key_prefix = "" if _is_path_or_url(name) else name.lower().partition(".g")[0]
+        artifact = self._open(location, key_prefix)
         if kind not in (None, artifact.manifest.kind):
             raise ArtifactError(
-                f"{artifact.place.url} is a {artifact.manifest.kind}, not a {kind}.\n"
-                f"`gsx ls --kind {kind}` lists what would do."
+                f"{artifact.location.url} is a {artifact.manifest.kind}, not a {kind}.\n"
+                f"`gsx ls --kind {kind}` lists artifacts of the right kind."
             )
         return artifact
 
-    def _open(self, place: Place, key: str) -> Artifact:
-        artifact = Artifact.open(place)
+    def _open(self, location: Location, key: str) -> Artifact:
+        artifact = Artifact.open(location)
         self._require_kind(artifact)
         if not artifact.key.startswith(key):
             raise ArtifactError(
-                f"no artifact `{key}` in {self.place.url}; {artifact.key} only starts like it."
+                f"no artifact `{key}` in {self.location.url}; the closest key is {artifact.key}."
             )
         return artifact
 
     def _require_kind(self, artifact: Artifact) -> None:
-        kind, _, rest = artifact.place.root.removeprefix(f"{self.place.root}/").partition("/")
+        path = artifact.location.root.removeprefix(f"{self.location.root}/")
+        kind, _, rest = path.partition("/")
         if _FOLDER.fullmatch(rest) and kind != artifact.manifest.kind:
             raise ArtifactError(
-                f"{artifact.place.url} is a {artifact.manifest.kind} that lies among the "
-                f"artifacts of kind {kind}.\nIt was moved there: move it out of the store."
+                f"{artifact.location.url} is a {artifact.manifest.kind} in the folder of kind "
+                f"{kind}.\nIt was moved there: move it out of the store."
             )
 
-    def locate(self, name: str, *, kind: str | None = None) -> Place:
-        """Return where the artifact a person means lies, without reading it."""
-        if _is_place(name):
-            return Place.at(name)
-        wanted, _, generation = name.lower().partition(".g")
-        wanted = wanted[:NAME_LENGTH]
+    def locate(self, name: str, *, kind: str | None = None) -> Location:
+        """Return the location of an artifact given as for ``resolve``, without reading it."""
+        if _is_path_or_url(name):
+            return Location.at(name)
+        prefix, _, wanted_generation = name.lower().partition(".g")
+        prefix = prefix[:NAME_LENGTH]
         matches: dict[tuple[str, str], int] = {}
-        for found, folder, number in self.entries():
-            right = kind in (None, found) and generation in ("", str(number))
-            if right and folder.startswith(wanted):
-                matches[found, folder] = number
-        if matches and len(wanted) < SHORTEST:
-            raise UsageError(f"`{name}` is too short; type at least {SHORTEST} digits of the key.")
+        for entry_kind, folder, generation in self.entries():
+            eligible = kind in (None, entry_kind) and wanted_generation in ("", str(generation))
+            if eligible and folder.startswith(prefix):
+                matches[entry_kind, folder] = generation
+        if matches and len(prefix) < MIN_PREFIX:
+            raise UsageError(
+                f"`{name}` is too short; type at least {MIN_PREFIX} digits of the key."
+            )
         if len(matches) == 1:
-            (found, folder), number = matches.popitem()
-            return self.folder(found, folder, number)
+            (entry_kind, folder), generation = matches.popitem()
+            return self.folder(entry_kind, folder, generation)
         if matches:
             shown = ", ".join(sorted(folder[:12] for _, folder in matches)[:6])
-            raise UsageError(f"`{name}` could be any of {shown}. Type more of the key.")
-        if _is(Path(name), stat.S_ISDIR):
+            raise UsageError(f"`{name}` is ambiguous: it matches {shown}. Type more of the key.")
+        if _has_mode(Path(name), stat.S_ISDIR):
             raise ArtifactError(
                 f"{name} is a directory without {MANIFEST}, so it is not an artifact.\n"
-                f"Artifacts in {self.place.url} are listed by `gsx ls`."
+                f"`gsx ls` lists the artifacts in {self.location.url}."
             )
         what = f"{kind} " if kind else ""
         raise ArtifactError(
-            f"no {what}artifact `{name}` in {self.place.url}.\n"
-            "`gsx ls` lists what is there; `--store DIR` or GSX_STORE names another store."
+            f"no {what}artifact `{name}` in {self.location.url}.\n"
+            "`gsx ls` lists artifacts; `--store DIR` or GSX_STORE selects another store."
         )
 
-    def all_places(self) -> list[Place]:
-        """Return where every published artifact lies."""
+    def all_locations(self) -> list[Location]:
+        """Return the locations of all published artifacts."""
         return [self.folder(*entry) for entry in self.entries()]
 
     def latest(self, kind: str) -> Artifact:
-        """Return the artifact of a kind that was published last."""
-        found = [self.folder(*entry) for entry in self.entries() if entry[0] == kind]
-        if not found:
-            raise ArtifactError(f"no {kind} in {self.place.url}; `gsx ls` lists what is there.")
-        with reachable(self.place):
-            newest = max(found, key=lambda place: place.fs.modified(place.path(MANIFEST)))
+        """Return the most recently published artifact of a kind."""
+        candidates = [self.folder(*entry) for entry in self.entries() if entry[0] == kind]
+        if not candidates:
+            raise ArtifactError(f"no {kind} in {self.location.url}; `gsx ls` lists artifacts.")
+        with translate_remote_errors(self.location):
+            newest = max(
+                candidates, key=lambda location: location.fs.modified(location.path(MANIFEST))
+            )
         return self._open(newest, "")
 
     def _manifests(self) -> list[str]:
-        root = self.place.local
+        root = self.location.local
         if root is None:
-            with reachable(self.place):
-                self.place.fs.invalidate_cache()
-                return [
-                    str(path) for path in self.place.fs.glob(f"{self.place.root}/*/*/{MANIFEST}")
-                ]
-        if _is(root, lambda mode: not stat.S_ISDIR(mode)):
+            with translate_remote_errors(self.location):
+                self.location.fs.invalidate_cache()
+                pattern = f"{self.location.root}/*/*/{MANIFEST}"
+                return [str(path) for path in self.location.fs.glob(pattern)]
+        if _has_mode(root, lambda mode: not stat.S_ISDIR(mode)):
             raise StoreError(
-                f"{self.place.url} is a file, not a store.\n"
-                "Name a directory with `--store DIR` or GSX_STORE."
+                f"{self.location.url} is a file, not a store.\n"
+                "Pass a directory with `--store DIR` or GSX_STORE."
             )
         try:
             os.scandir(root).close()
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise StoreError(f"cannot read the store {self.place.url}: {error.strerror}") from error
+            raise StoreError(
+                f"cannot read the store {self.location.url}: {error.strerror}"
+            ) from error
         return [str(path) for path in root.glob(f"[!.]*/*/{MANIFEST}")]
 
 
-def _is_place(name: str) -> bool:
-    """Say whether a person named a URL or a directory that holds an artifact."""
-    return "://" in name or _is(Path(name) / MANIFEST, lambda mode: not stat.S_ISDIR(mode))
+def _is_path_or_url(name: str) -> bool:
+    """Return whether ``name`` is a URL or a directory with a manifest, not a key."""
+    return "://" in name or _has_mode(Path(name) / MANIFEST, lambda mode: not stat.S_ISDIR(mode))
 
 
-def _is(path: Path, test: Callable[[int], bool]) -> bool:
+def _has_mode(path: Path, test: Callable[[int], bool]) -> bool:
     try:
         return test(path.stat().st_mode)
-    except (OSError, ValueError):  # not there, too long, or not a path at all
+    except (OSError, ValueError):  # missing, too long, or not a valid path
         return False

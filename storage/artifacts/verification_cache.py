@@ -1,8 +1,8 @@
-"""What this machine has already verified, so that an artifact from elsewhere is hashed once.
+"""Verification cache: which artifacts this machine has already verified.
 
-The ledger lies in the user's cache. A record names the place, the manifest's bytes and the size and
-change time of every file; anything else than an exact match means: verify again. Losing the ledger
-costs time, never safety.
+With it, an artifact from another machine is hashed only once. An entry in the user's cache
+directory identifies the location, the bytes of the manifest, and size and timestamps of every file.
+Any mismatch causes a new verification. Losing the cache costs time, never safety.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from pathlib import Path
 
 import platformdirs
 
-from gsx.storage.artifacts.atomic_files import write_atomically
+from gsx.storage.artifacts.atomic_files import atomic_write
 from gsx.storage.artifacts.digest import canonical_json, sha256_bytes, sha256_file
 from gsx.storage.artifacts.manifest import MANIFEST, RUN_RECORD, Manifest
 
 
 def cache_root() -> Path:
-    """Return the folder for what can always be made again: ``GSX_CACHE``, or the user's cache."""
-    named = os.environ.get("GSX_CACHE")
-    return Path(named) if named else Path(platformdirs.user_cache_dir("gsx"))
+    """Return the directory of caches that can be rebuilt: ``GSX_CACHE`` or the user's cache."""
+    configured = os.environ.get("GSX_CACHE")
+    return Path(configured) if configured else Path(platformdirs.user_cache_dir("gsx"))
 
 
-def is_trusted(root: Path, manifest: Manifest) -> bool:
-    """Say whether the artifact at ``root`` was verified here and has not changed since."""
+def is_verified(root: Path, manifest: Manifest) -> bool:
+    """Return whether the artifact at ``root`` was verified here and is unchanged since then."""
     try:
-        return _record(root).read_bytes() == _fingerprint(root, manifest).encode()
+        return _entry(root).read_bytes() == _fingerprint(root, manifest).encode()
     except OSError:
         return False
 
 
-def trust(root: Path, manifest: Manifest) -> None:
-    """Remember that the artifact at ``root`` was verified just now."""
+def mark_verified(root: Path, manifest: Manifest) -> None:
+    """Record that the artifact at ``root`` has just been verified."""
     try:
-        record = _record(root)
-        record.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(record, _fingerprint(root, manifest).encode())
+        entry = _entry(root)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(entry, _fingerprint(root, manifest).encode())
     except OSError:
-        return  # an unwritable cache only means that the next reader verifies again
+        return  # without a writable cache, the next reader verifies again
 
 
-def _record(root: Path) -> Path:
+def _entry(root: Path) -> Path:
     return cache_root() / "verified" / sha256_bytes(str(root.resolve()).encode())[:32]
 
 
@@ -53,5 +53,5 @@ def _fingerprint(root: Path, manifest: Manifest) -> str:
 
 
 def _stat(path: Path) -> list[int]:
-    found = path.lstat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode]
+    status = path.lstat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode]

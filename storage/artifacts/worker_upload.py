@@ -1,8 +1,8 @@
-"""Shipping: a worker puts a finished shard into an object store at once, where it will stay.
+"""Upload of finished shards by workers, directly to their final location in an object store.
 
-Files go under the final prefix of the artifact, created and never overwritten; after them comes a
-record beside the artifacts, so that another run need not make the shard again. Without a manifest
-none of it is visible.
+Files are created under the final prefix of the artifact and never overwritten. An upload record
+follows, stored next to the artifacts, so that a later run does not build the shard again. Until the
+manifest is published, the artifact is not visible.
 """
 
 from __future__ import annotations
@@ -15,74 +15,78 @@ import msgspec
 
 from gsx.storage.artifacts.digest import readable_json, sha256_bytes, sha256_stream
 from gsx.storage.artifacts.draft import Draft, Unit
-from gsx.storage.artifacts.location import Place, reachable
-from gsx.storage.artifacts.publish_remote import put_new, require_same
+from gsx.storage.artifacts.location import Location, translate_remote_errors
+from gsx.storage.artifacts.publish_remote import create_file, require_same_content
 
-LIMIT = 1 << 26
-"""Bytes of a record that are read."""
+MAX_RECORD_BYTES = 1 << 26
 
 
-class Shipment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A shard that lies in the store, whole."""
+class UploadRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A shard that was uploaded completely."""
 
     source: str
-    """Hash of the code that made it."""
+    """Hash of the code that built it."""
     units: tuple[Unit, ...]
-    facts: dict[str, Any]
+    stats: dict[str, Any] = msgspec.field(name="facts")
+    """Shard statistics."""
 
 
-def records_of(store: Place, key: str) -> Place:
-    """Return where the records of an artifact lie while it grows."""
+def upload_records(store: Location, key: str) -> Location:
+    """Return the location of the upload records of an unfinished artifact."""
     return store.child(f".drafts/{key[:32]}")
 
 
-def ship(
+def upload_shard(
     draft: Draft,
     names: Sequence[str],
-    target: Place,
-    records: Place,
-    facts: Mapping[str, Any],
+    target: Location,
+    records: Location,
+    stats: Mapping[str, Any],
     source: str,
-) -> Shipment:
-    """Put finished units of ``draft`` at ``target``, then their record."""
-    shipment = Shipment(source=source, units=tuple(draft.named(names)), facts=dict(facts))
-    with reachable(target):
-        for unit in shipment.units:
+) -> UploadRecord:
+    """Upload finished units of ``draft`` to ``target``, then write their record."""
+    record = UploadRecord(source=source, units=tuple(draft.find_units(names)), stats=dict(stats))
+    with translate_remote_errors(target):
+        for unit in record.units:
             for path, entry in unit.files.items():
-                if not put_new(target, path, draft.content / path):
-                    require_same(target, path, entry.sha256)
-        records.fs.pipe_file(records.path(_record(names)), readable_json(shipment))
-    return shipment
+                if not create_file(target, path, draft.content / path):
+                    require_same_content(target, path, entry.sha256)
+        records.fs.pipe_file(records.path(_record_name(names)), readable_json(record))
+    return record
 
 
-def shipped(names: Sequence[str], target: Place, records: Place, source: str) -> Shipment | None:
-    """Return the shard of ``names`` if this code shipped it and every byte is still there."""
+def find_uploaded_shard(
+    names: Sequence[str], target: Location, records: Location, source: str
+) -> UploadRecord | None:
+    """Return the record of the units ``names`` if the same code uploaded them.
+
+    Return None if the record is missing or any file is missing or differs.
+    """
     try:
-        data = records.read_bytes(_record(names), limit=LIMIT)
-        shipment = msgspec.json.decode(data, type=Shipment)
+        data = records.read_bytes(_record_name(names), limit=MAX_RECORD_BYTES)
+        record = msgspec.json.decode(data, type=UploadRecord)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
-    sound = shipment.source == source and tuple(unit.name for unit in shipment.units) == tuple(
-        names
-    )
-    files = [item for unit in shipment.units for item in unit.files.items()]
-    return shipment if sound and all(_there(target, path, e.sha256) for path, e in files) else None
+    matches = record.source == source and tuple(unit.name for unit in record.units) == tuple(names)
+    files = [item for unit in record.units for item in unit.files.items()]
+    intact = matches and all(_has_content(target, path, entry.sha256) for path, entry in files)
+    return record if intact else None
 
 
-def forget_records(records: Place) -> None:
-    """Remove the records of an artifact that was published; another publisher may do so too."""
-    with reachable(records), contextlib.suppress(FileNotFoundError):
+def remove_upload_records(records: Location) -> None:
+    """Remove the upload records of a published artifact; concurrent removal is allowed."""
+    with translate_remote_errors(records), contextlib.suppress(FileNotFoundError):
         records.fs.invalidate_cache()
         records.fs.rm(records.root, recursive=True)
 
 
-def _record(names: Sequence[str]) -> str:
+def _record_name(names: Sequence[str]) -> str:
     return f"{sha256_bytes(names[0].encode())[:32]}.json"
 
 
-def _there(target: Place, path: str, sha256: str) -> bool:
+def _has_content(target: Location, path: str, sha256: str) -> bool:
     try:
-        with reachable(target), target.open(path) as stream:
+        with translate_remote_errors(target), target.open(path) as stream:
             return sha256_stream(stream)[1] == sha256
     except FileNotFoundError:
         return False

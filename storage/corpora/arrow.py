@@ -1,7 +1,7 @@
-"""Graph tables as Arrow: one row per graph, no custom types, memory shared where types allow.
+"""Graph tables as Arrow tables: one row per graph, standard types, zero-copy where possible.
 
-A column of nodes is a list per graph, a vector is a fixed-size list, words are written as words.
-The schema carries the corpus description.
+A node or edge column is a list per graph, a vector is a fixed-size list, and a column with a
+vocabulary is a dictionary of strings. The schema metadata carries the corpus description.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gsx.table import GraphTable, Values
 
 FOOTER = b"gsx"
 SIZES = ("num_nodes", "num_edges")
-"""Columns that tell how large graphs are."""
+"""Columns with the size of each graph."""
 
 
 def arrow_schema(info: CorpusInfo) -> pa.Schema:
@@ -39,36 +39,36 @@ def arrow_schema(info: CorpusInfo) -> pa.Schema:
             fields.append(field)
         if column.name == "origin":
             fields += [pa.field(name, pa.int32(), nullable=False) for name in SIZES]
-    filled = [
+    complete = [
         pa.field(field.name, pa.struct(structs[field.name]), nullable=False)
         if field.name in structs
         else field
         for field in fields
     ]
-    return pa.schema(filled, metadata={FOOTER: canonical_json(info)})
+    return pa.schema(complete, metadata={FOOTER: canonical_json(info)})
 
 
 def to_arrow(table: GraphTable, info: CorpusInfo, schema: pa.Schema | None = None) -> pa.Table:
-    """Return ``table`` as Arrow, sharing memory with it where the types allow."""
+    """Return ``table`` as an Arrow table that shares memory with it where the types allow."""
     schema = schema or arrow_schema(info)
     sizes = {"num_nodes": table.num_nodes, "num_edges": table.num_edges}
-    made: dict[str, pa.Array] = {
+    columns: dict[str, pa.Array] = {
         name: pa.array(values.astype(np.int32)) for name, values in sizes.items()
     }
     for column in info.columns:
-        made[column.name] = _to_arrow_column(table, column)
+        columns[column.name] = _to_arrow_column(table, column)
     arrays = []
     for field in schema:
         if pa.types.is_struct(field.type):
-            parts = [made[f"{field.name}.{inner.name}"] for inner in field.type]
-            arrays.append(pa.StructArray.from_arrays(parts, fields=list(field.type)))
+            children = [columns[f"{field.name}.{inner.name}"] for inner in field.type]
+            arrays.append(pa.StructArray.from_arrays(children, fields=list(field.type)))
         else:
-            arrays.append(made[field.name])
+            arrays.append(columns[field.name])
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def from_arrow(arrow: pa.Table, columns: Sequence[Column], where: str) -> GraphTable:
-    """Return the graph table held by ``arrow``; its structure is checked."""
+    """Return ``arrow`` as a graph table, with validated structure."""
     axes: dict[Axis, dict[str, Values]] = {"graph": {}, "node": {}, "edge": {}}
     ptrs: dict[Axis, Ints] = {
         "node": pointers(_numbers(_one_chunk(arrow, "num_nodes"))),
@@ -77,10 +77,10 @@ def from_arrow(arrow: pa.Table, columns: Sequence[Column], where: str) -> GraphT
     for column in columns:
         array = _one_chunk(arrow, column.name)
         if column.axis != "graph":
-            offsets, array = _open_list(array)
+            offsets, array = _split_list(array)
             if not np.array_equal(offsets, ptrs[column.axis]):
                 raise ArtifactError(
-                    f"{where}: lists of `{column.name}` disagree with num_{column.axis}s"
+                    f"{where}: list lengths of `{column.name}` do not match num_{column.axis}s"
                 )
         axes[column.axis][column.name] = _from_arrow_values(array, column, where)
     table = GraphTable(ptrs["node"], ptrs["edge"], axes["graph"], axes["node"], axes["edge"])
@@ -91,13 +91,13 @@ def from_arrow(arrow: pa.Table, columns: Sequence[Column], where: str) -> GraphT
 
 
 def graph_values(arrow: pa.Table, columns: Sequence[Column], where: str) -> dict[str, Values]:
-    """Return columns of graphs, and how large graphs are, of a table without nodes and edges."""
+    """Return graph columns, ``num_nodes`` and ``num_edges`` of a table without node columns."""
     sizes = {name: _numbers(_one_chunk(arrow, name)) for name in SIZES}
-    rows = {
+    values = {
         column.name: _from_arrow_values(_one_chunk(arrow, column.name), column, where)
         for column in columns
     }
-    return {**sizes, **rows}
+    return {**sizes, **values}
 
 
 def _arrow_type(column: Column) -> pa.DataType:
@@ -109,7 +109,7 @@ def _arrow_type(column: Column) -> pa.DataType:
             value = pa.dictionary(pa.int8(), pa.string())
         if column.width is not None:
             if column.width < 1:  # Arrow would end the process with a division by zero
-                raise TableError(f"column `{column.name}` is {column.width} wide")
+                raise TableError(f"column `{column.name}` has width {column.width}; minimum is 1")
             value = pa.list_(pa.field("item", value, nullable=False), column.width)
         if column.ragged:
             value = pa.list_(pa.field("item", value, nullable=False))
@@ -146,15 +146,15 @@ def _to_arrow_rows(values: Array, column: Column) -> pa.Array:
         flat = pa.DictionaryArray.from_arrays(flat, pa.array(column.vocabulary))
     if column.width is None:
         return flat
-    kind = pa.list_(pa.field("item", flat.type, nullable=False), column.width)
-    return pa.FixedSizeListArray.from_arrays(flat, type=kind)
+    list_type = pa.list_(pa.field("item", flat.type, nullable=False), column.width)
+    return pa.FixedSizeListArray.from_arrays(flat, type=list_type)
 
 
 def _offsets(ptr: Ints) -> Any:  # noqa: ANN401
     if ptr[-1] > np.iinfo(np.int32).max:
         raise TableError(
-            f"a shard holds {int(ptr[-1])} values in one column, more than Parquet lists can count."
-            " Use smaller shards (`--shard-graphs`)."
+            f"a shard holds {int(ptr[-1])} values in one column, more than 32-bit list offsets "
+            "allow. Use smaller shards (`--shard-graphs`)."
         )
     return pa.array(ptr.astype(np.int32))
 
@@ -168,8 +168,8 @@ def _one_chunk(arrow: pa.Table, name: str) -> pa.Array:
     return chunk.field(tail) if tail else chunk
 
 
-def _open_list(array: pa.Array) -> tuple[Ints, pa.Array]:
-    """Return pointers from 0 and the values of a list array, whatever slice of it this is."""
+def _split_list(array: pa.Array) -> tuple[Ints, pa.Array]:
+    """Return pointers that start at 0 and the values of a list array, which may be a slice."""
     offsets = _numbers(array.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     return offsets - first, array.values.slice(first, last - first)
@@ -179,7 +179,7 @@ def _from_arrow_values(array: pa.Array, column: Column, where: str) -> Values:
     if column.dtype == "text":
         return _text(array)
     if column.ragged:
-        ptr, inner = _open_list(array)
+        ptr, inner = _split_list(array)
         return Ragged(ptr, _from_arrow_rows(inner, column, where))
     return _from_arrow_rows(array, column, where)
 
@@ -201,7 +201,9 @@ def _codes(array: pa.Array, column: Column, where: str) -> Array:
     words = array.dictionary.to_pylist()
     unknown = sorted(set(words) - set(column.vocabulary))
     if unknown:
-        raise ArtifactError(f"{where}: column `{column.name}` holds the unknown words {unknown}")
+        raise ArtifactError(
+            f"{where}: column `{column.name}` holds {unknown}, which its vocabulary lacks"
+        )
     codes = np.array([column.vocabulary.index(word) for word in words], dtype=column.dtype)
     return codes[_numbers(array.indices)] if len(array) else codes[:0]
 

@@ -1,4 +1,4 @@
-"""A corpus on disk as users meet it: splits, environments, tables, PyG data and loaders."""
+"""The user-facing corpus: splits, environments, graph tables, PyG datasets and loaders."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import numpy as np
 
-from gsx.errors import ArtifactError, UsageError, nearest
+from gsx.errors import ArtifactError, UsageError, did_you_mean
 from gsx.ragged import Ints
 from gsx.schema import SPLITS, CorpusInfo
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus_writer import FOLDERS, INFO, Format, Shard
-from gsx.storage.corpora.hot_cache import build_hot, open_hot
+from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache
 from gsx.storage.corpora.parquet import ParquetShard
-from gsx.storage.corpora.shared_edges import NEEDED, borrowers, structures, with_structure
+from gsx.storage.corpora.shared_edges import (
+    PARENT_COLUMNS,
+    edge_owners,
+    restore_shared_edges,
+    shares_parent_edges,
+)
 from gsx.storage.corpora.zarr_format import ZarrShard
 from gsx.table import GraphTable, Values, concat
 
@@ -30,15 +35,15 @@ if TYPE_CHECKING:
 
 CacheUse = Literal["auto", "always", "never"]
 OPEN_SHARDS = 64
-"""Shards kept open at once."""
+"""Maximum number of open shards."""
 
 
 def open_corpus(
     name: str | Path, *, store: str | Path | None = None, format: Format | None = None
 ) -> Corpus:
-    """Open a corpus by key, by the start of a key, by directory or by URL.
+    """Open a corpus by key, key prefix, directory or URL.
 
-    What was not made or verified on this machine is verified first, every byte of it.
+    All files are verified first, unless this machine built or verified the corpus before.
     """
     artifact = Store.at(store).resolve(str(name), kind="corpus")
     return Corpus(artifact, format=format)
@@ -63,8 +68,8 @@ class Corpus(Sequence["Data"]):
     def __repr__(self) -> str:
         counts = self.nodes or self.splits
         splits = ", ".join(f"{name} {count}" for name, count in counts.items())
-        what = "nodes, " if self.nodes else ""
-        return f"Corpus({self.info.name} {self.key[:12]}: {what}{splits})"
+        unit = "nodes, " if self.nodes else ""
+        return f"Corpus({self.info.name} {self.key[:12]}: {unit}{splits})"
 
     def _repr_html_(self) -> str:
         """Show splits and environments in a notebook."""
@@ -77,12 +82,12 @@ class Corpus(Sequence["Data"]):
             f"<td>{'/'.join(map(str, group['labels']))}</td></tr>"
             for group in groups
         )
-        what = "nodes" if self.nodes else "graphs"
+        unit = "nodes" if self.nodes else "graphs"
         return (
             f"<div><b>{escape(info.name)}</b> <code>{self.key[:12]}</code><br>"
             f"{escape(info.description)}<br>{escape(info.task)} of "
-            f"{escape(', '.join(info.outputs[:8]))}; what shifts is the {escape(info.domain)}"
-            f"<table><thead><tr><th>split</th><th>environment</th><th>{what}</th><th>labels</th>"
+            f"{escape(', '.join(info.outputs[:8]))}; domain: {escape(info.domain)}"
+            f"<table><thead><tr><th>split</th><th>environment</th><th>{unit}</th><th>labels</th>"
             f"</tr></thead><tbody>{rows}</tbody></table></div>"
         )
 
@@ -98,7 +103,7 @@ class Corpus(Sequence["Data"]):
 
     @property
     def nodes(self) -> Mapping[str, int]:
-        """Labelled nodes per split, of a corpus that labels nodes; empty where it labels graphs."""
+        """Labelled nodes per split; empty for a corpus with graph labels."""
         counts: dict[str, int] = {}
         for group in self.artifact.manifest.summary.get("node_groups", ()):
             counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
@@ -106,20 +111,20 @@ class Corpus(Sequence["Data"]):
 
     @property
     def environments(self) -> list[dict[str, Any]]:
-        """One row per environment: id, name, origin, count, sizes and labels of its graphs."""
+        """One row per environment: id, name, origin, and count, sizes and labels of its graphs."""
         return list(self.artifact.manifest.summary["environments"])
 
     def __getitem__(self, index: int) -> Data:  # type: ignore[override]
-        """Return graph ``index`` of the corpus, in the order of splits and shards."""
-        from gsx.pyg import columns_of, data_list
+        """Return graph ``index``, in the order of splits and shards."""
+        from gsx.pyg import data_list, pyg_columns
 
         if not isinstance(index, int | np.integer):
-            raise TypeError(f"a corpus is indexed by one whole number, not {type(index).__name__}")
+            raise TypeError(f"a corpus index must be an integer, not {type(index).__name__}")
         position = int(index) + len(self) if index < 0 else int(index)
         if not 0 <= position < len(self):
-            raise IndexError(f"graph {index} of a corpus of {len(self)}")
+            raise IndexError(f"graph {index} is out of range for a corpus of {len(self)} graphs")
         table, row = self._locate(position)
-        one = table.select(columns_of(self.info)).slice(row, row + 1)
+        one = table.select(pyg_columns(self.info)).slice(row, row + 1)
         return data_list(one, num_features=self.info.num_features)[0]
 
     def table(
@@ -129,7 +134,7 @@ class Corpus(Sequence["Data"]):
         env: int | Sequence[int] | None = None,
         columns: Sequence[str] | None = None,
     ) -> GraphTable:
-        """Return the graphs of some splits and environments as one table in memory."""
+        """Return the graphs of the given splits and environments as one table in memory."""
         self.check_columns(columns or ())
         hot = self.hot(build=False)
         if hot is not None:
@@ -139,11 +144,11 @@ class Corpus(Sequence["Data"]):
                 return chosen.slice(int(rows[0]), int(rows[-1]) + 1)
             return chosen.take(rows)
         wanted = None if columns is None else [*columns, "split", "env_id"]
-        parts = [
-            part.take(self.select_rows(part, split, env))
-            for part in self.iter_tables(split=split, columns=wanted)
+        selected = [
+            group.take(self.select_rows(group, split, env))
+            for group in self.iter_tables(split=split, columns=wanted)
         ]
-        table = concat(parts) if parts else self._empty(wanted)
+        table = concat(selected) if selected else self._empty(wanted)
         return table if columns is None else table.select(columns)
 
     def loader(
@@ -162,9 +167,9 @@ class Corpus(Sequence["Data"]):
         """Return an iterable of PyG batches; every pass is one epoch.
 
         ``shuffle`` draws a new order each epoch from ``seed``. ``env_balanced`` gives every batch
-        the same number of graphs of each environment. ``columns`` names extra columns to carry.
-        ``cache``: ``auto`` reads from the hot cache if there is one and makes it when order
-        matters, ``always`` makes it first, ``never`` streams the shards and shuffles in a window.
+        the same number of graphs of each environment. ``columns`` lists extra columns.
+        ``cache``: ``auto`` reads from the hot cache if it exists and builds it for random access,
+        ``always`` builds it first, ``never`` streams the shards and shuffles within a window.
         """
         from gsx.storage.corpora.loader import Loader
 
@@ -190,24 +195,24 @@ class Corpus(Sequence["Data"]):
         columns: Sequence[str] = (),
         dense: bool = False,
     ) -> CorpusDataset:
-        """Return graphs as an object usable wherever a PyG ``InMemoryDataset`` is.
+        """Return graphs as a PyG ``InMemoryDataset``.
 
-        Sparse features stay sparse, in ``torch.sparse_csr`` tensors, unless ``dense`` is asked for.
+        Sparse features become ``torch.sparse_csr`` tensors unless ``dense`` is true.
         """
-        from gsx.pyg import CorpusDataset, columns_of, densified
+        from gsx.pyg import CorpusDataset, densify_features, pyg_columns
 
         self.check_columns(columns)
-        names = columns_of(self.info, columns)
+        names = pyg_columns(self.info, columns)
         table = self.table(split=split, env=env, columns=names)
-        return CorpusDataset(densified(table, self.info) if dense else table, self.info)
+        return CorpusDataset(densify_features(table, self.info) if dense else table, self.info)
 
     def hot(self, *, build: bool) -> GraphTable | None:
-        """Return the hot cache of the whole corpus; ``build`` makes it if it is not there."""
+        """Return the hot cache of the whole corpus or None; ``build`` creates a missing cache."""
         if self._hot is None:
             digest = self.artifact.manifest.digest
-            self._hot = open_hot(digest, self.info)
+            self._hot = open_hot_cache(digest, self.info)
             if self._hot is None and build:
-                self._hot = build_hot(digest, self.info, self.iter_tables())
+                self._hot = build_hot_cache(digest, self.info, self.iter_tables())
         return self._hot
 
     def iter_tables(
@@ -216,13 +221,13 @@ class Corpus(Sequence["Data"]):
         split: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[GraphTable]:
-        """Yield the corpus, or some splits of it, one row group at a time."""
-        for part in self.groups(split):
-            yield self.read_group(part, columns)
+        """Yield the corpus, or the given splits, one row group at a time."""
+        for group in self.groups(split):
+            yield self.read_group(group, columns)
 
-    def graph_columns(self, number: int, names: Sequence[str]) -> dict[str, Values]:
-        """Return columns of the graphs of one shard, with ``num_nodes`` and ``num_edges``."""
-        shard = self._open(number)
+    def graph_columns(self, shard_index: int, names: Sequence[str]) -> dict[str, Values]:
+        """Return graph columns of one shard, with ``num_nodes`` and ``num_edges``."""
+        shard = self._open(shard_index)
         if isinstance(shard, ParquetShard):
             return shard.graph_columns(names)
         table = shard.read(names)
@@ -231,20 +236,20 @@ class Corpus(Sequence["Data"]):
 
     @property
     def shards(self) -> list[Shard]:
-        """The shards, in the order of the corpus."""
+        """The shards, in corpus order."""
         totals = Counter(split for _, split, _ in self._shards)
-        found: list[Shard] = []
+        shards: list[Shard] = []
         start: dict[str, int] = dict.fromkeys(totals, 0)
         number: dict[str, int] = dict.fromkeys(totals, 0)
         for _, split, rows in self._shards:
             stop = start[split] + rows
-            found.append(Shard(split, number[split], totals[split], start[split], stop))
+            shards.append(Shard(split, number[split], totals[split], start[split], stop))
             start[split], number[split] = stop, number[split] + 1
-        return found
+        return shards
 
-    def shard_unit(self, number: int, form: Format) -> tuple[str, list[str] | None]:
-        """Return where shard ``number`` lies in a format, and its files; None without any."""
-        unit = self.shards[number].path(form)
+    def shard_unit(self, shard_index: int, file_format: Format) -> tuple[str, list[str] | None]:
+        """Return path and files of a shard in a format; files are None if the format is absent."""
+        unit = self.shards[shard_index].path(file_format)
         files = [
             name
             for name in self.artifact.manifest.files
@@ -252,44 +257,44 @@ class Corpus(Sequence["Data"]):
         ]
         return unit, files or None
 
-    def read_shard(self, number: int) -> GraphTable:
-        """Return one whole shard as it is stored: most replicas have no edges."""
-        return self._open(number).read()
+    def read_shard(self, shard_index: int) -> GraphTable:
+        """Return one shard as stored: replicas that share edges have none."""
+        return self._open(shard_index).read()
 
     def groups(self, split: str | Sequence[str] | None = None) -> list[tuple[int, int]]:
-        """Return the parts that can be read one by one: numbers of shard and row group."""
+        """Return shard index and row-group index of every row group of the given splits."""
         names = self.check_splits(split)
         return [
-            (number, group)
-            for number, (_, name, _) in enumerate(self._shards)
+            (shard_index, group)
+            for shard_index, (_, name, _) in enumerate(self._shards)
             if names is None or name in names
-            for group in range(len(self._open(number).groups))
+            for group in range(len(self._open(shard_index).groups))
         ]
 
     def group_sizes(self) -> Iterator[tuple[int, int, int]]:
-        """Yield number of shard, number of row group and graphs of every row group, in order."""
-        for number in range(len(self._shards)):
-            for group, size in enumerate(self._open(number).groups):
-                yield number, group, size
+        """Yield shard index, row-group index and number of graphs of every row group."""
+        for shard_index in range(len(self._shards)):
+            for group, size in enumerate(self._open(shard_index).groups):
+                yield shard_index, group, size
 
-    def read_group(self, part: tuple[int, int], columns: Sequence[str] | None) -> GraphTable:
-        """Return one row group of one shard."""
-        shard, group = part
+    def read_group(self, group: tuple[int, int], columns: Sequence[str] | None) -> GraphTable:
+        """Return one row group, given by shard index and row-group index, with all edges."""
+        shard_index, group_index = group
         if self.info.level == "graph":
-            return self._open(shard).read(columns, group)
-        wanted = None if columns is None else [*columns, *NEEDED]
-        stored = self._open(shard).read(wanted, group)
-        if not borrowers(stored).any():
-            whole = stored
+            return self._open(shard_index).read(columns, group_index)
+        wanted = None if columns is None else [*columns, *PARENT_COLUMNS]
+        stored = self._open(shard_index).read(wanted, group_index)
+        if not shares_parent_edges(stored).any():
+            table = stored
         else:
-            whole = with_structure(stored, self._structures(), self.artifact.place.url)
-        return whole if columns is None else whole.select(columns)
+            table = restore_shared_edges(stored, self._edge_owners(), self.artifact.location.url)
+        return table if columns is None else table.select(columns)
 
-    def _structures(self) -> GraphTable:
-        """Return the edges of graphs that store some; replicas have the same."""
+    def _edge_owners(self) -> GraphTable:
+        """Return all graphs that store their own edges."""
         if self._edges is None:
-            names = [*NEEDED, *(c.name for c in self.info.columns if c.axis == "edge")]
-            self._edges = structures(self._open(n).read(names, g) for n, g in self.groups())
+            names = [*PARENT_COLUMNS, *(c.name for c in self.info.columns if c.axis == "edge")]
+            self._edges = edge_owners(self._open(s).read(names, g) for s, g in self.groups())
         return self._edges
 
     def select_rows(
@@ -298,7 +303,7 @@ class Corpus(Sequence["Data"]):
         split: str | Sequence[str] | None,
         env: int | Sequence[int] | None,
     ) -> Ints:
-        """Return the rows of ``table`` that belong to the given splits and environments."""
+        """Return the rows of ``table`` in the given splits and environments."""
         keep = np.ones(len(table), dtype=bool)
         names = self.check_splits(split)
         if names is not None:
@@ -310,90 +315,95 @@ class Corpus(Sequence["Data"]):
         return np.flatnonzero(keep)
 
     def check_splits(self, split: str | Sequence[str] | None) -> list[str] | None:
-        """Return names of splits as a list; one the corpus lacks is an error with a guess."""
+        """Return split names as a list; raise UsageError for an unknown split."""
         if split is None:
             return None
         names = [split] if isinstance(split, str) else list(split)
         for name in names:
             if name not in self.splits:
-                raise UsageError(f"no split `{name}` in this corpus. {nearest(name, self.splits)}")
+                raise UsageError(
+                    f"no split `{name}` in this corpus. {did_you_mean(name, self.splits)}"
+                )
         return names
 
     def check_envs(self, env: int | Sequence[int] | None) -> list[int] | None:
-        """Return ids of environments as a list; one the corpus lacks is an error."""
+        """Return environment ids as a list; raise UsageError for an unknown environment."""
         if env is None:
             return None
         ids: list[int] = np.atleast_1d(np.asarray(env)).tolist()
-        known = [environment.id for environment in self.info.environments]
+        available = [environment.id for environment in self.info.environments]
         for id_ in ids:
-            if id_ not in (*known, -1):
-                raise UsageError(f"no environment {id_} in this corpus; it has {known}")
+            if id_ not in (*available, -1):
+                raise UsageError(f"no environment {id_} in this corpus; it has {available}")
         return ids
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Refuse a column the corpus lacks, with a guess."""
-        known = [column.name for column in self.info.columns]
+        """Raise UsageError for a column that the corpus lacks."""
+        available = [column.name for column in self.info.columns]
         for name in names:
-            if name not in known:
-                raise UsageError(f"no column `{name}` in this corpus. {nearest(name, known)}")
+            if name not in available:
+                hint = did_you_mean(name, available)
+                raise UsageError(f"no column `{name}` in this corpus. {hint}")
 
     def _locate(self, position: int) -> tuple[GraphTable, int]:
         hot = self.hot(build=False)
         if hot is not None:
             return hot, position
-        number = int(np.searchsorted(self._starts, position, side="right")) - 1
-        row = position - int(self._starts[number])
-        starts = np.cumsum([0, *self._open(number).groups])
+        shard_index = int(np.searchsorted(self._starts, position, side="right")) - 1
+        row = position - int(self._starts[shard_index])
+        starts = np.cumsum([0, *self._open(shard_index).groups])
         group = int(np.searchsorted(starts, row, side="right")) - 1
-        if self._group is None or self._group[0] != (number, group):
-            self._group = ((number, group), self.read_group((number, group), None))
+        if self._group is None or self._group[0] != (shard_index, group):
+            self._group = ((shard_index, group), self.read_group((shard_index, group), None))
         return self._group[1], row - int(starts[group])
 
-    def _open(self, number: int) -> ParquetShard | ZarrShard:
-        if number not in self._opened:
-            path, _, rows = self._shards[number]
-            kind = ParquetShard if path.startswith(FOLDERS["parquet"]) else ZarrShard
+    def _open(self, shard_index: int) -> ParquetShard | ZarrShard:
+        if shard_index not in self._opened:
+            path, _, rows = self._shards[shard_index]
+            shard_type = ParquetShard if path.startswith(FOLDERS["parquet"]) else ZarrShard
             if len(self._opened) >= OPEN_SHARDS:
                 self._opened.pop(next(iter(self._opened)), None)
-            self._opened[number] = kind(self.artifact.place, path, rows=rows)
-        return self._opened[number]
+            self._opened[shard_index] = shard_type(self.artifact.location, path, rows=rows)
+        return self._opened[shard_index]
 
     def _empty(self, columns: Sequence[str] | None) -> GraphTable:
         return self._open(0).read(columns, 0).slice(0, 0)
 
 
 def _read_info(artifact: Artifact) -> CorpusInfo:
-    where = f"{artifact.place.url}/{INFO}"
+    where = f"{artifact.location.url}/{INFO}"
     try:
-        data = artifact.place.read_bytes(INFO, limit=64 << 20)
+        data = artifact.location.read_bytes(INFO, limit=64 << 20)
         info = msgspec.json.decode(data, type=CorpusInfo)
     except (FileNotFoundError, msgspec.MsgspecError) as error:
         raise ArtifactError(f"{where} cannot be read: {error}") from error
     for column in info.columns:
         if column.name in ("split", "node_split") and column.vocabulary != SPLITS:
-            raise ArtifactError(f"{where}: `{column.name}` uses other split names than this gsx")
+            raise ArtifactError(
+                f"{where}: `{column.name}` uses split names that this gsx version does not define"
+            )
     return info
 
 
-def _shards(artifact: Artifact, form: Format | None) -> list[tuple[str, str, int]]:
-    """Return path, split and number of graphs of every shard, in the order of the corpus."""
+def _shards(artifact: Artifact, file_format: Format | None) -> list[tuple[str, str, int]]:
+    """Return path, split and number of graphs of every shard, in corpus order."""
     files = artifact.manifest.files
-    found: dict[Format, list[tuple[str, str, int]]] = {"parquet": [], "zarr": []}
+    shards: dict[Format, list[tuple[str, str, int]]] = {"parquet": [], "zarr": []}
     for path, entry in files.items():
         if entry.rows is None:
             continue
         folder = path.split("/")[0]
-        kind: Format = "parquet" if folder == FOLDERS["parquet"] else "zarr"
+        stored_as: Format = "parquet" if folder == FOLDERS["parquet"] else "zarr"
         unit = path.removesuffix("/zarr.json")
         split = unit.split("/")[1].split("-")[0]
-        found[kind].append((unit, split, entry.rows))
-    chosen: Format = form or ("parquet" if found["parquet"] else "zarr")
-    if not found[chosen]:
-        have = [name for name, shards in found.items() if shards]
+        shards[stored_as].append((unit, split, entry.rows))
+    chosen: Format = file_format or ("parquet" if shards["parquet"] else "zarr")
+    if not shards[chosen]:
+        available = [name for name, listed in shards.items() if listed] or "no shards at all"
         raise ArtifactError(
-            f"{artifact.place.url} holds no {chosen} shards; it has {have or 'no shards at all'}."
+            f"{artifact.location.url} holds no {chosen} shards; it has {available}."
         )
-    return sorted(found[chosen], key=lambda shard: (_order(shard[1]), shard[0]))
+    return sorted(shards[chosen], key=lambda shard: (_order(shard[1]), shard[0]))
 
 
 def _order(split: str) -> int:

@@ -1,4 +1,4 @@
-"""Write a corpus into a draft, shard by shard, and sum it up."""
+"""Write a corpus into a draft, shard by shard, and merge the shard statistics."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gsx.errors import TableError
 from gsx.schema import SPLITS, CorpusInfo
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.location import Place
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.location import Location
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.corpora.parquet import ROW_GROUP, ParquetShard, write_parquet
 from gsx.storage.corpora.shard_stats import (
-    merge_facts,
+    compute_shard_stats,
     merge_groups,
     merge_node_groups,
     merge_oddities,
-    shard_facts,
+    merge_shard_stats,
 )
 from gsx.storage.corpora.zarr_format import ZarrShard, write_zarr
-from gsx.table import GraphTable, cut
-from gsx.validation import check_content
+from gsx.table import GraphTable, rechunk
+from gsx.validation import validate_table
 
 Format = Literal["parquet", "zarr"]
 INFO = "corpus.json"
@@ -39,24 +39,24 @@ SUFFIXES: Mapping[Format, str] = {"parquet": ".parquet", "zarr": ""}
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A run of graphs of one split that lie in one file."""
+    """A contiguous range of graphs of one split, stored in one file."""
 
     split: str
     number: int
     total: int
-    """Shards of the split."""
+    """Number of shards of the split."""
     start: int
     """First graph, counted inside the split."""
     stop: int
 
-    def path(self, form: Format) -> str:
+    def path(self, file_format: Format) -> str:
         """Return the path of the shard inside the artifact."""
         name = f"{self.split}-{self.number:05d}-of-{self.total:05d}"
-        return f"{FOLDERS[form]}/{name}{SUFFIXES[form]}"
+        return f"{FOLDERS[file_format]}/{name}{SUFFIXES[file_format]}"
 
 
 def plan_shards(split_sizes: Mapping[str, int], shard_graphs: int) -> tuple[Shard, ...]:
-    """Cut every split into shards of ``shard_graphs`` graphs, the last one smaller."""
+    """Divide every split into shards of ``shard_graphs`` graphs; the last one may be smaller."""
     shards = []
     for split in SPLITS:
         size = split_sizes.get(split, 0)
@@ -72,55 +72,60 @@ def write_shard(
     draft: Draft,
     shard: Shard,
     info: CorpusInfo,
-    make: Callable[[], Iterable[GraphTable]],
+    tables: Callable[[], Iterable[GraphTable]],
     formats: Sequence[Format],
-    more: Callable[[], Mapping[str, Any]] = dict,
+    extra_stats: Callable[[], Mapping[str, Any]] = dict,
 ) -> dict[str, Any]:
-    """Write one shard in every format unless it is there, and return the facts about it.
+    """Write one shard in every format unless it is finished, and return its statistics.
 
-    Its graphs come as tables, one after the other, and those of a row group are in memory; a
-    further format is written from the first. Once all came, ``more`` tells what else to remember.
+    ``tables`` yields the graphs of the shard in order; one row group is in memory at a time.
+    Further formats are converted from the first. ``extra_stats`` is called after the last table,
+    and its result is added to the statistics.
     """
     rows = shard.stop - shard.start
 
-    def new(path: Path) -> dict[str, Any]:
-        found: list[dict[str, Any]] = []
-        _write(formats[0], path, _checked(cut(make(), ROW_GROUP), info, found), info)
-        return {**merge_facts(found), **more()}
+    def write_new(path: Path) -> dict[str, Any]:
+        parts: list[dict[str, Any]] = []
+        _write(formats[0], path, _validated(rechunk(tables(), ROW_GROUP), info, parts), info)
+        return {**merge_shard_stats(parts), **extra_stats()}
 
-    def again(path: Path, form: Format) -> dict[str, Any]:
-        _write(form, path, finished_shard(draft, shard, formats[0]).iter_groups(), info)
-        return facts
+    def convert(path: Path, file_format: Format) -> dict[str, Any]:
+        first = open_draft_shard(draft, shard, formats[0])
+        _write(file_format, path, first.iter_groups(), info)
+        return stats
 
-    facts = dict(draft.write(shard.path(formats[0]), new, rows=rows).facts)
-    for form in formats[1:]:
-        draft.write(shard.path(form), partial(again, form=form), rows=rows)
-    return facts
-
-
-def finished_shard(draft: Draft, shard: Shard, form: Format) -> ParquetShard | ZarrShard:
-    """Open a shard of a draft for reading."""
-    kind = ParquetShard if form == "parquet" else ZarrShard
-    return kind(Place.at(draft.content), shard.path(form))
+    stats = dict(draft.write(shard.path(formats[0]), write_new, rows=rows).stats)
+    for file_format in formats[1:]:
+        write_other = partial(convert, file_format=file_format)
+        draft.write(shard.path(file_format), write_other, rows=rows)
+    return stats
 
 
-def _write(form: Format, path: Path, parts: Iterable[GraphTable], info: CorpusInfo) -> None:
-    (write_parquet if form == "parquet" else write_zarr)(path, parts, info)
+def open_draft_shard(draft: Draft, shard: Shard, file_format: Format) -> ParquetShard | ZarrShard:
+    """Open a finished shard of a draft for reading."""
+    shard_type = ParquetShard if file_format == "parquet" else ZarrShard
+    return shard_type(Location.at(draft.content), shard.path(file_format))
 
 
-def _checked(
-    parts: Iterable[GraphTable], info: CorpusInfo, facts: list[dict[str, Any]]
+def _write(file_format: Format, path: Path, tables: Iterable[GraphTable], info: CorpusInfo) -> None:
+    (write_parquet if file_format == "parquet" else write_zarr)(path, tables, info)
+
+
+def _validated(
+    tables: Iterable[GraphTable], info: CorpusInfo, stats: list[dict[str, Any]]
 ) -> Iterator[GraphTable]:
-    """Yield tables that may be stored, and note the facts about each."""
+    """Yield tables after validation and append the statistics of each to ``stats``."""
     last = None
-    for part in parts:
-        check_content(part, info)
-        ids = part.dense("graph", "graph_id")
+    for table in tables:
+        validate_table(table, info)
+        ids = table.dense("graph", "graph_id")
         if last is not None and len(ids) and ids.min() <= last:
-            raise TableError(f"graph_id {int(ids.min())} comes after {last}: ids must rise")
+            raise TableError(
+                f"graph_id {int(ids.min())} follows {last}; ids must increase between row groups"
+            )
         last = int(ids.max()) if len(ids) else last
-        facts.append(shard_facts(part, info))
-        yield part
+        stats.append(compute_shard_stats(table, info))
+        yield table
 
 
 def write_corpus(
@@ -130,65 +135,65 @@ def write_corpus(
     make: Callable[[Shard], GraphTable],
     formats: Sequence[Format] = ("parquet",),
     on_shard: Callable[[Shard], None] = lambda _: None,
-) -> Outcome:
-    """Write all shards of a corpus and return what its manifest says about it.
+) -> StageResult:
+    """Write all shards of a corpus and return the fields of its manifest.
 
-    Two shards are in hand at once: while one is encoded the other is flushed to disk.
+    Two shards are processed at a time: one is encoded while the other is flushed to disk.
     """
 
-    def one(shard: Shard) -> dict[str, Any]:
-        facts = write_shard(draft, shard, info, lambda: (make(shard),), formats)
+    def write_one(shard: Shard) -> dict[str, Any]:
+        shard_stats = write_shard(draft, shard, info, lambda: (make(shard),), formats)
         on_shard(shard)
-        return facts
+        return shard_stats
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        futures = [pool.submit(one, shard) for shard in shards]
+        futures = [pool.submit(write_one, shard) for shard in shards]
         try:
-            facts = [future.result() for future in futures]
+            stats = [future.result() for future in futures]
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return finish_corpus(draft, info, facts)
+    return finish_corpus(draft, info, stats)
 
 
 def finish_corpus(
     draft: Draft,
     info: CorpusInfo,
-    facts: Sequence[Mapping[str, Any]],
-    more: Mapping[str, Any] | None = None,
-) -> Outcome:
-    """Write the description and the environment table, and sum up the facts of all shards.
+    stats: Sequence[Mapping[str, Any]],
+    extra_summary: Mapping[str, Any] | None = None,
+) -> StageResult:
+    """Write the description and the environment table, and merge the statistics of all shards.
 
-    ``more`` goes into the summary of the manifest.
+    ``extra_summary`` is added to the summary of the manifest.
     """
-    groups = merge_groups(facts)
+    groups = merge_groups(stats)
     nodes: dict[str, Any] = {}
     if info.level == "node":
-        nodes = {"node_groups": merge_node_groups(facts)}
+        nodes = {"node_groups": merge_node_groups(stats)}
     environments = environment_rows(info, nodes.get("node_groups", groups))
     draft.write_bytes(INFO, readable_json(info))
     draft.write_bytes(ENV_TABLE, readable_json(environments))
     counts: dict[str, int] = {}
     for group in groups:
         counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
-    return Outcome(
+    return StageResult(
         counts=counts,
         warnings=tuple(_warnings(info, environments)),
         summary={
             "name": info.name,
             "environments": environments,
             "groups": groups,
-            "oddities": merge_oddities(facts),
+            "oddities": merge_oddities(stats),
             **nodes,
-            **(more or {}),
+            **(extra_summary or {}),
         },
     )
 
 
 def environment_rows(info: CorpusInfo, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row per environment: what it means and what its training items look like.
+    """Return one row per environment: its description and the statistics of its training items.
 
-    Items are graphs, or nodes where nodes have labels; nodes have a count and labels alone.
+    Items are graphs, or nodes in a node-labelled corpus. Nodes have only a count and labels.
     """
     train = {group["env_id"]: group for group in groups if group["split"] == "train"}
     fields = ("count", "min_nodes", "max_nodes", "nodes", "edges", "labels", "sizes")

@@ -1,4 +1,4 @@
-"""Count distinct hashes in memory that does not grow with their number."""
+"""External-memory count of distinct hashes: memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -12,65 +12,69 @@ import numpy.typing as npt
 
 Hashes = npt.NDArray[np.uint64]
 
-RUN = 1 << 23
-"""Hashes in hand at once: 64 MiB, and two or three times as much while they are sorted."""
+MAX_IN_MEMORY = 1 << 23
+"""Hashes in memory at once: 64 MiB, and two to three times that during sorting."""
 
 
-def count_distinct(parts: Iterable[Hashes], folder: Path, most: int = RUN) -> int:
-    """Return how many different hashes there are in all parts together.
+def count_distinct(
+    batches: Iterable[Hashes], folder: Path, max_in_memory: int = MAX_IN_MEMORY
+) -> int:
+    """Return the number of distinct hashes in all batches.
 
-    What is too much to hold goes to ``folder``, which must exist, and is removed at the end. Hashes
-    that repeat others are dropped first, so parts that are much alike write nothing.
+    Sorted runs that exceed memory are spilled to ``folder``, which must exist, and removed at the
+    end. Duplicates are dropped before spilling, so batches with few distinct hashes write nothing.
     """
     with contextlib.ExitStack() as stack:
         runs: list[Path] = []
-        held: list[Hashes] = []
-        for part in parts:
-            held.append(part)
-            if sum(map(len, held)) < most:
+        buffer: list[Hashes] = []
+        for batch in batches:
+            buffer.append(batch)
+            if sum(map(len, buffer)) < max_in_memory:
                 continue
-            held = [_sorted_once(held)]
-            if len(held[0]) > most // 2:
+            buffer = [_sorted_unique(buffer)]
+            if len(buffer[0]) > max_in_memory // 2:
                 if not runs:
-                    place = tempfile.TemporaryDirectory(prefix="distinct-", dir=folder)
-                    scratch = Path(stack.enter_context(place))
+                    directory = tempfile.TemporaryDirectory(prefix="distinct-", dir=folder)
+                    scratch = Path(stack.enter_context(directory))
                 runs.append(scratch / f"{len(runs)}")
-                held.pop().tofile(runs[-1])
-        last = _sorted_once(held)
+                buffer.pop().tofile(runs[-1])
+        last = _sorted_unique(buffer)
         if not runs:
             return len(last)
         runs.append(scratch / f"{len(runs)}")
         last.tofile(runs[-1])
-        del last, held
-        return _count_merged(runs, most)
+        del last, buffer
+        return _count_merged(runs, max_in_memory)
 
 
-def _count_merged(runs: Sequence[Path], most: int) -> int:
-    """Count what sorted runs hold together, reading as much of each as all may have in hand.
+def _count_merged(runs: Sequence[Path], max_in_memory: int) -> int:
+    """Count the distinct hashes of sorted runs, reading an equal share of each run per step.
 
-    A step ends at the smallest of the last hashes that were read: up to there every run is known.
+    A step counts up to the smallest last hash that was read: up to there every run is complete.
     """
-    reach = max(most // len(runs), 1)
-    places, count = [0] * len(runs), 0
+    share = max(max_in_memory // len(runs), 1)
+    positions, count = [0] * len(runs), 0
     while True:
-        read = [
-            np.fromfile(run, dtype=np.uint64, count=reach, offset=8 * place)
-            for run, place in zip(runs, places, strict=True)
+        blocks = [
+            np.fromfile(run, dtype=np.uint64, count=share, offset=8 * position)
+            for run, position in zip(runs, positions, strict=True)
         ]
-        ends = [piece[-1] for piece in read if len(piece)]
+        ends = [block[-1] for block in blocks if len(block)]
         if not ends:
             return count
-        known = [piece[: np.searchsorted(piece, min(ends), side="right")] for piece in read]
-        places = [place + len(piece) for place, piece in zip(places, known, strict=True)]
-        count += len(_sorted_once(known))
+        complete = [block[: np.searchsorted(block, min(ends), side="right")] for block in blocks]
+        positions = [
+            position + len(block) for position, block in zip(positions, complete, strict=True)
+        ]
+        count += len(_sorted_unique(complete))
 
 
-def _sorted_once(parts: Sequence[Hashes]) -> Hashes:
-    """Return all hashes in order, each once."""
-    if not parts:
+def _sorted_unique(batches: Sequence[Hashes]) -> Hashes:
+    """Return the sorted distinct hashes."""
+    if not batches:
         return np.zeros(0, dtype=np.uint64)
-    found = np.concatenate(parts)
-    found.sort()
-    first = np.ones(len(found), dtype=bool)
-    np.not_equal(found[1:], found[:-1], out=first[1:])
-    return found if first.all() else found[first]
+    hashes = np.concatenate(batches)
+    hashes.sort()
+    first = np.ones(len(hashes), dtype=bool)
+    np.not_equal(hashes[1:], hashes[:-1], out=first[1:])
+    return hashes if first.all() else hashes[first]

@@ -1,7 +1,7 @@
-"""The hot cache: a corpus as plain arrays on the local disk, memory-mapped.
+"""Hot cache: memory-mapped arrays of a corpus in the user's cache directory.
 
-It is made once per content digest, in the user's cache folder, and is what training and random
-access read from. It can always be made again from the corpus, so it is never shared or trusted.
+The cache is built once per content digest. Training and random access read from it. It can always
+be rebuilt from the corpus, so it is never shared, and a damaged cache is deleted.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from filelock import FileLock
 from gsx.errors import ArtifactError
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.schema import Axis, CorpusInfo
-from gsx.storage.artifacts.atomic_files import explained, remove_tree
+from gsx.storage.artifacts.atomic_files import remove_tree, translate_os_errors
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.verification_cache import cache_root
 from gsx.table import GraphTable, Values
 
 INDEX = "index.json"
 VERSION = 1
-SPARE = 32
-"""When graphs are gathered, there is room for one more of mean size per so many."""
+SPARE_EVERY = 32
+"""Over-allocate one mean-sized row per ``SPARE_EVERY`` gathered rows."""
 
 _PTR = ".ptr"
 
@@ -46,41 +46,44 @@ class _Index(msgspec.Struct, frozen=True):
     arrays: dict[str, _Stored]
 
 
-def hot_folder(digest: str) -> Path:
-    """Return where the hot cache of a content digest lies or would lie."""
+def hot_cache_dir(digest: str) -> Path:
+    """Return the directory of the hot cache of a content digest, whether or not it exists."""
     return cache_root() / "hot" / digest
 
 
-def open_hot(digest: str, info: CorpusInfo) -> GraphTable | None:
-    """Return the cached corpus as one memory-mapped table, or None when there is no cache."""
-    folder = hot_folder(digest)
+def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
+    """Return the cached corpus as one memory-mapped table, or None without a valid cache."""
+    folder = hot_cache_dir(digest)
     try:
         index = msgspec.json.decode((folder / INDEX).read_bytes(), type=_Index)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError:
         index = None
-    if index is not None and index.version == VERSION and _whole(folder, index, info):
+    if index is not None and index.version == VERSION and _is_complete(folder, index, info):
         table = _table(folder, index, info)
-        if _agrees(table):
+        if _is_consistent(table):
             return table
-    remove_tree(folder)  # damaged or of another version: it is made again when needed
+    remove_tree(folder)  # damaged or of another version: rebuilt when needed
     return None
 
 
-def build_hot(digest: str, info: CorpusInfo, tables: Iterable[GraphTable]) -> GraphTable:
-    """Write the tables of a corpus, in order, as one cache and return it; memory stays small."""
-    folder = hot_folder(digest)
-    with explained(str(folder), lost="The corpus itself is untouched."):
+def build_hot_cache(digest: str, info: CorpusInfo, tables: Iterable[GraphTable]) -> GraphTable:
+    """Write the tables of a corpus, in order, as one cache and return it.
+
+    One table is in memory at a time.
+    """
+    folder = hot_cache_dir(digest)
+    with translate_os_errors(str(folder), consequence="The corpus itself is untouched."):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_suffix(".lock")):
-            found = open_hot(digest, info)
-            if found is None:
+            table = open_hot_cache(digest, info)
+            if table is None:
                 _write(folder, info, tables)
-                found = open_hot(digest, info)
-    if found is None:
-        raise ArtifactError(f"the cache at {folder} could not be read back; remove it and retry")
-    return found
+                table = open_hot_cache(digest, info)
+    if table is None:
+        raise ArtifactError(f"the cache at {folder} cannot be read; delete it and try again")
+    return table
 
 
 def _write(folder: Path, info: CorpusInfo, tables: Iterable[GraphTable]) -> None:
@@ -90,15 +93,15 @@ def _write(folder: Path, info: CorpusInfo, tables: Iterable[GraphTable]) -> None
     writer = _Writer(draft)
     try:
         for table in tables:
-            writer.add("node", table.num_nodes)
-            writer.add("edge", table.num_edges)
+            writer.append("node", table.num_nodes)
+            writer.append("edge", table.num_edges)
             for column in info.columns:
                 values = table.columns(column.axis)[column.name]
                 if isinstance(values, Ragged):
-                    writer.add(column.name + _PTR, np.diff(values.ptr))
-                    writer.add(column.name, values.values)
+                    writer.append(column.name + _PTR, np.diff(values.ptr))
+                    writer.append(column.name, values.values)
                 else:
-                    writer.add(column.name, values)
+                    writer.append(column.name, values)
         arrays = writer.close()
         (draft / INDEX).write_bytes(readable_json(_Index(VERSION, arrays)))
         draft.rename(folder)
@@ -110,14 +113,14 @@ def _write(folder: Path, info: CorpusInfo, tables: Iterable[GraphTable]) -> None
 
 
 class _Writer:
-    """Appends to one raw file per array."""
+    """Appends arrays to raw files, one file per name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open: dict[str, BinaryIO] = {}
         self._arrays: dict[str, _Stored] = {}
 
-    def add(self, name: str, values: Array) -> None:
+    def append(self, name: str, values: Array) -> None:
         if name not in self._open:
             self._open[name] = (self._folder / name).open("wb")
             self._arrays[name] = _Stored(values.dtype.str, (0, *values.shape[1:]))
@@ -133,8 +136,8 @@ class _Writer:
         return self._arrays
 
 
-def _whole(folder: Path, index: _Index, info: CorpusInfo) -> bool:
-    """Say whether there is one file per array of the corpus, of the right type and size."""
+def _is_complete(folder: Path, index: _Index, info: CorpusInfo) -> bool:
+    """Return whether every array of the corpus has a file of the right type and size."""
     expected = _row_types(info)
     if index.arrays.keys() != expected.keys():
         return False
@@ -149,7 +152,7 @@ def _whole(folder: Path, index: _Index, info: CorpusInfo) -> bool:
 
 
 def _row_types(info: CorpusInfo) -> dict[str, _Stored]:
-    """Return type and shape of one row of every array the cache of a corpus has."""
+    """Return dtype and row shape of every array in the cache of a corpus."""
     count = _Stored(np.dtype("int64").str, ())
     rows = {"node": count, "edge": count}
     for column in info.columns:
@@ -160,8 +163,8 @@ def _row_types(info: CorpusInfo) -> dict[str, _Stored]:
     return rows
 
 
-def _agrees(table: GraphTable) -> bool:
-    """Say whether all counts add up; values are not looked at, for that would read the disk."""
+def _is_consistent(table: GraphTable) -> bool:
+    """Return whether all lengths match; values are not read, which would load them from disk."""
     rows: dict[Axis, int] = {
         "graph": len(table),
         "node": table.total_nodes,
@@ -208,81 +211,81 @@ def _table(folder: Path, index: _Index, info: CorpusInfo) -> GraphTable:
     )
 
 
-class GraphRows:
-    """Graphs as rows of bytes, so that one call gathers any of them, in any order.
+class PackedGraphs:
+    """Graphs packed as binary rows of an Arrow record batch, for fast gathering in any order.
 
-    Arrow copies the values of a graph at once, and all columns without coming back to Python; NumPy
-    copies node by node and edge by edge, and threads that gather with it wait for each other.
+    Arrow copies all values of a graph at once, and all columns without returning to Python. NumPy
+    copies node by node and edge by edge, and holds the GIL meanwhile.
     """
 
     def __init__(self, table: GraphTable) -> None:
         self._table = table
-        packed = {"node": _plain(table.num_nodes), "edge": _plain(table.num_edges)}
+        packed = {"node": _fixed_size(table.num_nodes), "edge": _fixed_size(table.num_edges)}
         for name, values in table.graph.items():
             if isinstance(values, Ragged):
-                packed[name + _PTR] = _plain(np.diff(values.ptr))
-                packed[name] = _lists(values.values, _offsets(values.ptr))
+                packed[name + _PTR] = _fixed_size(np.diff(values.ptr))
+                packed[name] = _variable_size(values.values, _offsets(values.ptr))
             else:
-                packed[name] = _plain(values)
+                packed[name] = _fixed_size(values)
         for columns, ptr in ((table.node, table.node_ptr), (table.edge, table.edge_ptr)):
             offsets = _offsets(ptr)
             for name, values in columns.items():
                 if isinstance(values, Ragged):
-                    packed[name + _PTR] = _lists(np.diff(values.ptr), offsets)
-                    packed[name] = _lists(values.values, _offsets(values.ptr[ptr]))
+                    packed[name + _PTR] = _variable_size(np.diff(values.ptr), offsets)
+                    packed[name] = _variable_size(values.values, _offsets(values.ptr[ptr]))
                 else:
-                    packed[name] = _lists(values, offsets)
+                    packed[name] = _variable_size(values, offsets)
         self._packed = pa.record_batch(packed)
 
     def gather(self, graphs: Ints) -> pa.RecordBatch:
-        """Return the given graphs in the given order, still packed; a graph may come many times."""
-        # Arrow sets aside the mean size of a row for each row and copies all again if that is not
-        # enough, as it is not in half of all cases. Rows that are not there take no bytes.
-        spare = pa.nulls(len(graphs) // SPARE + 1, pa.int64())
+        """Return the given graphs in the given order, still packed; repetitions are allowed."""
+        # Arrow allocates the mean row size per row and reallocates if that is too little, which
+        # happens in half of all cases. Extra null rows enlarge the allocation and use no bytes.
+        spare = pa.nulls(len(graphs) // SPARE_EVERY + 1, pa.int64())
         wanted = pa.concat_arrays([pa.array(graphs, pa.int64()), spare])
         return self._packed.take(wanted).slice(0, len(graphs))
 
     def unpack(self, rows: pa.RecordBatch) -> GraphTable:
         """Return gathered graphs as a table that shares memory with ``rows``."""
-        found = dict(zip(rows.schema.names, rows.columns, strict=True))
+        packed = dict(zip(rows.schema.names, rows.columns, strict=True))
         count = np.empty(0, dtype=np.int64)
 
-        def values_of(name: str, like: Values, length: int) -> Values:
+        def unpack_column(name: str, like: Values, length: int) -> Values:
             if not isinstance(like, Ragged):
-                return _unpack(found[name], like, length)
-            ptr = pointers(_unpack(found[name + _PTR], count, length))
-            return Ragged(ptr, _unpack(found[name], like.values, int(ptr[-1])))
+                return _unpack(packed[name], like, length)
+            ptr = pointers(_unpack(packed[name + _PTR], count, length))
+            return Ragged(ptr, _unpack(packed[name], like.values, int(ptr[-1])))
 
-        node_ptr = pointers(_unpack(found["node"], count, len(rows)))
-        edge_ptr = pointers(_unpack(found["edge"], count, len(rows)))
-        old, nodes, edges = self._table, int(node_ptr[-1]), int(edge_ptr[-1])
+        node_ptr = pointers(_unpack(packed["node"], count, len(rows)))
+        edge_ptr = pointers(_unpack(packed["edge"], count, len(rows)))
+        source, nodes, edges = self._table, int(node_ptr[-1]), int(edge_ptr[-1])
         return GraphTable(
             node_ptr=node_ptr,
             edge_ptr=edge_ptr,
-            graph={name: values_of(name, like, len(rows)) for name, like in old.graph.items()},
-            node={name: values_of(name, like, nodes) for name, like in old.node.items()},
-            edge={name: values_of(name, like, edges) for name, like in old.edge.items()},
+            graph={k: unpack_column(k, like, len(rows)) for k, like in source.graph.items()},
+            node={k: unpack_column(k, like, nodes) for k, like in source.node.items()},
+            edge={k: unpack_column(k, like, edges) for k, like in source.edge.items()},
         )
 
 
-def _plain(values: Array) -> pa.Array:
-    """Return an array with one row per graph as Arrow sees bytes."""
+def _fixed_size(values: Array) -> pa.Array:
+    """Return an array with one row per graph as fixed-size Arrow binary."""
     if not _row_bytes(values):
         return pa.nulls(len(values))
     buffers = [None, pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(pa.binary(_row_bytes(values)), len(values), buffers)
 
 
-def _lists(values: Array, offsets: Callable[[int], pa.Buffer]) -> pa.Array:
-    """Return an array with any number of rows per graph as Arrow sees bytes."""
-    ends = offsets(_row_bytes(values))
-    buffers = [None, ends, pa.py_buffer(np.ascontiguousarray(values))]
-    return pa.Array.from_buffers(pa.large_binary(), ends.size // 8 - 1, buffers)
+def _variable_size(values: Array, offsets: Callable[[int], pa.Buffer]) -> pa.Array:
+    """Return an array with any number of rows per graph as variable-size Arrow binary."""
+    byte_offsets = offsets(_row_bytes(values))
+    buffers = [None, byte_offsets, pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(pa.large_binary(), byte_offsets.size // 8 - 1, buffers)
 
 
 def _offsets(ptr: Ints) -> Callable[[int], pa.Buffer]:
-    """Return what gives pointers in bytes for a size of rows; columns with one size share them."""
-    return cache(lambda row: pa.py_buffer(ptr * row))
+    """Return a cached function from row size in bytes to byte offsets."""
+    return cache(lambda row_bytes: pa.py_buffer(ptr * row_bytes))
 
 
 def _row_bytes(values: Array) -> int:
@@ -290,7 +293,7 @@ def _row_bytes(values: Array) -> int:
 
 
 def _unpack(packed: pa.Array, like: Array, length: int) -> Array:
-    """Return the bytes of all graphs as ``length`` rows of the type and shape of ``like``."""
+    """Return the bytes of all graphs as ``length`` rows with dtype and row shape of ``like``."""
     shape = (length, *like.shape[1:])
     if 0 in shape:
         return np.empty(shape, like.dtype)
@@ -298,6 +301,6 @@ def _unpack(packed: pa.Array, like: Array, length: int) -> Array:
 
 
 def cached_digests() -> Sequence[str]:
-    """Return the content digests that have a hot cache."""
+    """Return the content digests with a hot cache."""
     root = cache_root() / "hot"
     return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []

@@ -1,4 +1,4 @@
-"""PyG batches from a corpus: by slicing the hot cache, or by streaming shards ahead of use."""
+"""PyG batches from a corpus: sliced from the hot cache, or streamed from shards with prefetch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from gsx.errors import UsageError
-from gsx.pyg import collate, columns_of
+from gsx.pyg import collate, pyg_columns
 from gsx.ragged import Ints
 from gsx.seeds import rng
-from gsx.storage.corpora.hot_cache import GraphRows
+from gsx.storage.corpora.hot_cache import PackedGraphs
 from gsx.table import GraphTable, concat
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from gsx.storage.corpora.corpus import CacheUse, Corpus
 
 WINDOW_BATCHES = 16
-"""Batches gathered at once when order is not that of the cache."""
+"""Batches gathered at once in random order."""
 SHUFFLE_GROUPS = 4
-"""Row groups mixed with each other when shards are streamed in random order."""
-READ_AHEAD = 1
-"""Row groups read, or windows gathered, while a batch is in use."""
+"""Row groups in one shuffle window when shards are streamed in random order."""
+PREFETCH = 1
+"""Row groups read, or windows gathered, ahead of use."""
 
-_Part = TypeVar("_Part")
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
@@ -49,14 +49,14 @@ class Loader:
     columns: tuple[str, ...] = ()
     cache: CacheUse = "auto"
     epoch: int = 0
-    """The next epoch; set it to repeat or to skip one."""
+    """The next epoch; set it to repeat or skip epochs."""
     _graphs: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise UsageError(f"batch_size must be at least 1; got {self.batch_size}")
         if self.env_balanced and self.cache == "never":
-            raise UsageError("env_balanced needs random access; leave `cache` at `auto`")
+            raise UsageError('env_balanced needs random access; use `cache="auto"`')
         if self.cache not in ("auto", "always", "never"):
             raise UsageError(f"cache must be `auto`, `always` or `never`; got {self.cache!r}")
         self.corpus.check_splits(self.split)
@@ -64,7 +64,7 @@ class Loader:
         self._names()
 
     def __len__(self) -> int:
-        """Batches of one epoch."""
+        """Return the number of batches in one epoch."""
         graphs = self._count()
         return graphs // self.batch_size if self.drop_last else -(-graphs // self.batch_size)
 
@@ -73,18 +73,18 @@ class Loader:
         table = self._table()
         batches = self._stream(epoch) if table is None else self._from_cache(table, epoch)
         width = self.corpus.info.num_features
-        for part in batches:
-            if len(part) == self.batch_size or not self.drop_last:
-                yield collate(part, num_features=width)
+        for batch in batches:
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield collate(batch, num_features=width)
 
     def _table(self) -> GraphTable | None:
         if self.cache == "never":
             return None
-        order_matters = self.shuffle or self.env_balanced
-        return self.corpus.hot(build=self.cache == "always" or order_matters)
+        random_access = self.shuffle or self.env_balanced
+        return self.corpus.hot(build=self.cache == "always" or random_access)
 
     def _names(self) -> list[str]:
-        return columns_of(self.corpus.info, self.columns)
+        return pyg_columns(self.corpus.info, self.columns)
 
     def _count(self) -> int:
         if self._graphs is None:
@@ -101,8 +101,8 @@ class Loader:
         rows = self.corpus.select_rows(table, self.split, self.env)
         chosen = table.select(self._names())
         if self.env_balanced:
-            rows = _balanced(table.dense("graph", "env_id"), rows, self.batch_size,
-                             rng(self.seed, "loader", "balanced", epoch))  # fmt: skip
+            stream = rng(self.seed, "loader", "balanced", epoch)
+            rows = _balance(table.dense("graph", "env_id"), rows, self.batch_size, stream)
         elif self.shuffle:
             rng(self.seed, "loader", "shuffle", epoch).shuffle(rows)
         elif len(rows) and rows[-1] - rows[0] + 1 == len(rows):
@@ -111,45 +111,45 @@ class Loader:
             return
         step = self.batch_size * WINDOW_BATCHES
         windows = (rows[first : first + step] for first in range(0, len(rows), step))
-        packed = GraphRows(chosen)
-        for gathered in _ahead(packed.gather, windows):
+        packed = PackedGraphs(chosen)
+        for gathered in _prefetch(packed.gather, windows):
             window = packed.unpack(gathered)
             for start in range(0, len(window), self.batch_size):
                 yield window.slice(start, start + self.batch_size)
 
     def _stream(self, epoch: int) -> Iterator[GraphTable]:
-        parts = self.corpus.groups(self.split)
+        groups = self.corpus.groups(self.split)
         if self.shuffle:
-            rng(self.seed, "loader", "groups", epoch).shuffle(parts)
+            rng(self.seed, "loader", "groups", epoch).shuffle(groups)
         names = self._names()
         read = [*names, "env_id"] if self.env is not None else names
-        tables = _ahead(partial(self.corpus.read_group, columns=read), parts)
+        tables = _prefetch(partial(self.corpus.read_group, columns=read), groups)
         if self.env is not None:
             tables = (t.take(self.corpus.select_rows(t, None, self.env)).select(names)
                       for t in tables)  # fmt: skip
         if self.shuffle:
-            tables = _mixed(tables, self.seed, epoch)
+            tables = _shuffle_windows(tables, self.seed, epoch)
         return _rebatch(tables, self.batch_size)
 
 
-def _ahead(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> Iterator[_Result]:
-    """Yield the results of ``work`` in order, made by a thread that is a few parts ahead."""
-    waiting: deque[Future[_Result]] = deque()
+def _prefetch(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Yield ``function(item)`` in order, computed ahead of use in a background thread."""
+    pending: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(max_workers=1) as pool:
         try:
-            for part in parts:
-                waiting.append(pool.submit(work, part))
-                if len(waiting) > READ_AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) > PREFETCH:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()
 
 
 def _rebatch(tables: Iterator[GraphTable], size: int) -> Iterator[GraphTable]:
-    """Cut tables of any length into tables of ``size`` graphs, the last one smaller."""
+    """Yield tables of ``size`` graphs from tables of any length; the last one may be smaller."""
     rest: GraphTable | None = None
     for table in tables:
         start = 0
@@ -169,40 +169,41 @@ def _rebatch(tables: Iterator[GraphTable], size: int) -> Iterator[GraphTable]:
         yield rest
 
 
-def _mixed(tables: Iterator[GraphTable], seed: int, epoch: int) -> Iterator[GraphTable]:
-    """Shuffle graphs inside windows of a few row groups."""
+def _shuffle_windows(tables: Iterator[GraphTable], seed: int, epoch: int) -> Iterator[GraphTable]:
+    """Shuffle graphs within windows of ``SHUFFLE_GROUPS`` row groups."""
     window: list[GraphTable] = []
     number = 0
     for table in tables:
         window.append(table)
         if len(window) == SHUFFLE_GROUPS:
-            yield _shuffled(window, seed, epoch, number)
+            yield _shuffle(window, seed, epoch, number)
             window, number = [], number + 1
     if window:
-        yield _shuffled(window, seed, epoch, number)
+        yield _shuffle(window, seed, epoch, number)
 
 
-def _shuffled(window: Sequence[GraphTable], seed: int, epoch: int, number: int) -> GraphTable:
+def _shuffle(window: Sequence[GraphTable], seed: int, epoch: int, number: int) -> GraphTable:
     table = concat(window)
     return table.take(rng(seed, "loader", "window", epoch, number).permutation(len(table)))
 
 
-def _balanced(env: Ints, rows: Ints, size: int, stream: np.random.Generator) -> Ints:
-    """Return as many rows as given, every batch holding the environments in equal parts.
+def _balance(env: Ints, rows: Ints, size: int, stream: np.random.Generator) -> Ints:
+    """Resample ``rows`` so that every batch contains each environment equally often.
 
-    Small environments are repeated, each time in a new order.
+    The number of rows stays the same. Small environments repeat, each time in a new order.
     """
     present = np.unique(env[rows])
     if len(present) > size:
         raise UsageError(
-            f"a batch of {size} cannot hold all {len(present)} environments; use a larger batch"
+            f"a batch of {size} cannot contain all {len(present)} environments; "
+            "increase the batch size"
         )
-    turn = np.arange(len(rows)) % size % len(present)
-    chosen = np.empty(len(rows), dtype=np.int64)
-    for number, env_id in enumerate(present):
+    env_index = np.arange(len(rows)) % size % len(present)
+    balanced = np.empty(len(rows), dtype=np.int64)
+    for index, env_id in enumerate(present):
         members = rows[env[rows] == env_id]
-        places = np.flatnonzero(turn == number)
-        repeats = -(-len(places) // len(members))
+        positions = np.flatnonzero(env_index == index)
+        repeats = -(-len(positions) // len(members))
         order = np.concatenate([stream.permutation(members) for _ in range(repeats)])
-        chosen[places] = order[: len(places)]
-    return chosen
+        balanced[positions] = order[: len(positions)]
+    return balanced

@@ -1,4 +1,4 @@
-"""Facts about graphs that add up over shards: counts, sizes, labels, oddities."""
+"""Mergeable statistics of shards: counts, sizes, labels and structural oddities."""
 
 from __future__ import annotations
 
@@ -7,52 +7,55 @@ from typing import Any
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, rows_of
+from gsx.ragged import Array, Ints, row_indices
 from gsx.schema import SPLITS, CorpusInfo
-from gsx.storage.corpora.shared_edges import borrowers, replicas
+from gsx.storage.corpora.shared_edges import is_replica, shares_parent_edges
 from gsx.table import GraphTable
 
 SIZE_BINS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096)
 """Lower edges of the size histogram; the last bin is open."""
-_SMALL = 46_340
-"""Nodes up to which a pair of them has a number of 32 bits."""
+_MAX_INT32_NODES = 46_340
+"""Largest number of nodes for which a pair of nodes has a 32-bit code."""
 
 ODDITIES = ("self_loops", "repeated_edges", "graphs_without_nodes", "graphs_without_edges")
 
 
-def shard_facts(table: GraphTable, info: CorpusInfo) -> dict[str, Any]:
-    """Return counts, sizes and labels of ``table`` by split and environment."""
+def compute_shard_stats(table: GraphTable, info: CorpusInfo) -> dict[str, Any]:
+    """Return counts, sizes and labels of ``table`` by split and environment, and oddities."""
     split = table.dense("graph", "split")
     env = table.dense("graph", "env_id")
-    words = info.column("split").vocabulary
+    split_names = info.column("split").vocabulary
     groups = []
     for code, env_id in _pairs(split, env):
         members = np.flatnonzero((split == code) & (env == env_id))
-        groups.append({"split": words[code], "env_id": env_id, **_sizes(table, info, members)})
+        stats = _group_stats(table, info, members)
+        groups.append({"split": split_names[code], "env_id": env_id, **stats})
     oddities = _oddities(table)
     if info.level == "graph":
         return {"groups": groups, "oddities": oddities}
-    oddities["graphs_without_edges"] -= int((borrowers(table) & (table.num_edges == 0)).sum())
-    return {"groups": groups, "oddities": oddities, "node_groups": _nodes(table, info)}
+    shared = shares_parent_edges(table) & (table.num_edges == 0)
+    oddities["graphs_without_edges"] -= int(shared.sum())
+    return {"groups": groups, "oddities": oddities, "node_groups": _node_groups(table, info)}
 
 
-def _nodes(table: GraphTable, info: CorpusInfo) -> list[dict[str, Any]]:
-    """Return counts and labels of labelled nodes by their split and environment.
+def _node_groups(table: GraphTable, info: CorpusInfo) -> list[dict[str, Any]]:
+    """Return counts and labels of labelled nodes by split and environment of the node.
 
-    Of replicas training nodes count; the others are those of the graph they repeat.
+    Only training nodes of replicas count; their other nodes are counted with the parent.
     """
     split, env = table.dense("node", "node_split"), table.dense("node", "node_env_id")
     label = table.dense("node", "node_label")
     classes = len(info.outputs) if info.task == "classification" else 2
-    words = info.column("node_split").vocabulary
-    again = replicas(table)[rows_of(table.node_ptr)] & (split != SPLITS.index("train"))
-    split, env, label = (values[~again] for values in (split, env, label))
+    split_names = info.column("node_split").vocabulary
+    in_replica = is_replica(table)[row_indices(table.node_ptr)]
+    repeated = in_replica & (split != SPLITS.index("train"))
+    split, env, label = (values[~repeated] for values in (split, env, label))
     groups = []
     for code, env_id in _pairs(split, env):
         labels = label[(split == code) & (env == env_id)]
         groups.append(
             {
-                "split": words[code],
+                "split": split_names[code],
                 "env_id": env_id,
                 "count": len(labels),
                 "labels": np.bincount(labels[labels >= 0], minlength=classes).tolist(),
@@ -62,13 +65,13 @@ def _nodes(table: GraphTable, info: CorpusInfo) -> list[dict[str, Any]]:
 
 
 def _pairs(split: Array, env: Array) -> list[tuple[int, int]]:
-    """Return every split and environment that occur together, in order."""
-    found = np.unique(split.astype(np.int64) * (1 << 32) + env)
-    codes = (found + (1 << 31)) >> 32
-    return list(zip(codes.tolist(), (found - (codes << 32)).tolist(), strict=True))
+    """Return all pairs of split and environment that occur, sorted."""
+    packed = np.unique(split.astype(np.int64) * (1 << 32) + env)
+    codes = (packed + (1 << 31)) >> 32
+    return list(zip(codes.tolist(), (packed - (codes << 32)).tolist(), strict=True))
 
 
-def _sizes(table: GraphTable, info: CorpusInfo, members: Ints) -> dict[str, Any]:
+def _group_stats(table: GraphTable, info: CorpusInfo, members: Ints) -> dict[str, Any]:
     nodes = table.num_nodes[members]
     labels = table.dense("graph", "label")[members] if info.level == "graph" else members[:0]
     classes = len(info.outputs) if info.task == "classification" else 2
@@ -88,16 +91,17 @@ def _oddities(table: GraphTable) -> dict[str, int]:
     src, dst = table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")
     return {
         "self_loops": int((src == dst).sum()),
-        "repeated_edges": _repeated(table, src, dst),
+        "repeated_edges": _count_repeated_edges(table, src, dst),
         "graphs_without_nodes": int((table.num_nodes == 0).sum()),
         "graphs_without_edges": int((table.num_edges == 0).sum()),
     }
 
 
-def _repeated(table: GraphTable, src: Array, dst: Array) -> int:
-    """Count edges that stand more than once; sorted edges cost one comparison each."""
+def _count_repeated_edges(table: GraphTable, src: Array, dst: Array) -> int:
+    """Count repetitions of edges; sorted edges need one comparison each."""
     size = int(table.num_nodes.max(initial=1))
-    step = np.diff(src.astype(np.int32 if size <= _SMALL else np.int64, copy=False) * size + dst)
+    dtype = np.int32 if size <= _MAX_INT32_NODES else np.int64
+    step = np.diff(src.astype(dtype, copy=False) * size + dst)
     first = table.edge_ptr[1:-1]
     step[first[(first > 0) & (first < len(src))] - 1] = 1  # from one graph to the next
     if len(step) and step.min() < 0:
@@ -106,39 +110,39 @@ def _repeated(table: GraphTable, src: Array, dst: Array) -> int:
     return int((step == 0).sum())
 
 
-def merge_facts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add up facts about the parts of one shard, as if they were of one table."""
-    found: dict[str, Any] = {
-        "groups": sorted(merge_groups(parts), key=_place),
+def merge_shard_stats(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the statistics of the tables of one shard, as if they were one table."""
+    merged: dict[str, Any] = {
+        "groups": sorted(merge_groups(parts), key=_sort_key),
         "oddities": merge_oddities(parts),
     }
     if all("node_groups" in part for part in parts):
-        found["node_groups"] = merge_node_groups(parts)
-    return found
+        merged["node_groups"] = merge_node_groups(parts)
+    return merged
 
 
 def merge_groups(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add up the groups of many shards, in the order of splits and environments first seen."""
+    """Merge groups of graphs, in the order in which splits and environments first occur."""
     merged: dict[tuple[str, int], dict[str, Any]] = {}
     for group in (group for part in parts for group in part["groups"]):
-        name = (group["split"], group["env_id"])
-        old = merged.get(name)
-        merged[name] = dict(group) if old is None else _add(old, group)
+        key = (group["split"], group["env_id"])
+        previous = merged.get(key)
+        merged[key] = dict(group) if previous is None else _add(previous, group)
     return list(merged.values())
 
 
 def merge_node_groups(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add up the groups of nodes of many shards, by split and environment."""
+    """Merge groups of nodes, sorted by split and environment."""
     merged: dict[tuple[str, int], dict[str, Any]] = {}
     for group in (group for part in parts for group in part["node_groups"]):
-        name = (group["split"], group["env_id"])
-        old = merged.setdefault(name, {**group, "count": 0, "labels": [0] * len(group["labels"])})
-        old["count"] += group["count"]
-        old["labels"] = [a + b for a, b in zip(old["labels"], group["labels"], strict=True)]
-    return sorted(merged.values(), key=_place)
+        key = (group["split"], group["env_id"])
+        total = merged.setdefault(key, {**group, "count": 0, "labels": [0] * len(group["labels"])})
+        total["count"] += group["count"]
+        total["labels"] = [a + b for a, b in zip(total["labels"], group["labels"], strict=True)]
+    return sorted(merged.values(), key=_sort_key)
 
 
-def _place(group: Mapping[str, Any]) -> tuple[int, int]:
+def _sort_key(group: Mapping[str, Any]) -> tuple[int, int]:
     return SPLITS.index(group["split"]), group["env_id"]
 
 
@@ -154,6 +158,6 @@ def _add(left: dict[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge_oddities(parts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Add up the oddities of many shards."""
-    found = list(parts)
-    return {name: sum(part["oddities"][name] for part in found) for name in ODDITIES}
+    """Sum the oddities of shards."""
+    listed = list(parts)
+    return {name: sum(part["oddities"][name] for part in listed) for name in ODDITIES}

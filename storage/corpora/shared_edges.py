@@ -1,8 +1,8 @@
-"""Replicas of graphs of labelled nodes: most have the edges of their parent, stored once.
+"""Replicas of node-labelled graphs, most of which share the edges of their parent.
 
-Where nodes have labels, a graph that names a parent stores no edges, unless edges are what it
-differs in. Whoever reads a corpus gets them; shards as they are stored, and everything that copies
-shards, do not have them.
+In a node-labelled corpus, a graph with a parent stores no edges, unless it differs from its parent
+in the edges. ``Corpus`` restores them on reading. Shards as stored, and code that copies shards, do
+not contain them.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from gsx.ragged import Array, pointers
 from gsx.schema import ORIGINS
 from gsx.table import GraphTable, Values, concat
 
-NEEDED = ("graph_id", "origin", "provenance.parents")
-"""Graph columns that say whose structure a graph has."""
-OWN = ORIGINS.index("dropedge")
-"""Origin of replicas that store the edges left to them."""
+PARENT_COLUMNS = ("graph_id", "origin", "provenance.parents")
+"""Graph columns that determine whose edges a graph has."""
+STORES_OWN_EDGES = ORIGINS.index("dropedge")
+"""Origin of replicas that store their own edges."""
 
 
-def replicas(table: GraphTable) -> Array:
-    """Say of every graph whether it repeats the nodes of a parent."""
-    found: Array = np.diff(table.lists("graph", "provenance.parents").ptr) > 0
-    return found
+def is_replica(table: GraphTable) -> Array:
+    """Return a mask ``[G]`` of graphs that repeat the nodes of a parent."""
+    mask: Array = np.diff(table.lists("graph", "provenance.parents").ptr) > 0
+    return mask
 
 
-def borrowers(table: GraphTable) -> Array:
-    """Say of every graph whether its structure is that of its parent."""
-    found: Array = replicas(table) & (table.dense("graph", "origin") != OWN)
-    return found
+def shares_parent_edges(table: GraphTable) -> Array:
+    """Return a mask ``[G]`` of graphs that have the edges of their parent."""
+    mask: Array = is_replica(table) & (table.dense("graph", "origin") != STORES_OWN_EDGES)
+    return mask
 
 
-def structures(tables: Iterable[GraphTable]) -> GraphTable:
-    """Return the graphs whose edges are their own, with nothing but these."""
-    parts = [table.filter(~borrowers(table)) for table in tables]
-    plain = [part.select([*NEEDED, *part.edge]) for part in parts]
-    return concat([GraphTable(p.node_ptr, p.edge_ptr, p.graph, {}, p.edge) for p in plain])
+def edge_owners(tables: Iterable[GraphTable]) -> GraphTable:
+    """Return the graphs that store their own edges, with edge and parent columns only."""
+    owners = [table.filter(~shares_parent_edges(table)) for table in tables]
+    reduced = [table.select([*PARENT_COLUMNS, *table.edge]) for table in owners]
+    return concat([GraphTable(t.node_ptr, t.edge_ptr, t.graph, {}, t.edge) for t in reduced])
 
 
-def with_structure(table: GraphTable, known: GraphTable, where: str) -> GraphTable:
-    """Give replicas the edges of their parents, which ``known`` holds."""
-    shared = borrowers(table)
+def restore_shared_edges(table: GraphTable, owners: GraphTable, where: str) -> GraphTable:
+    """Return ``table`` with the edges of replicas copied from their parents in ``owners``."""
+    shared = shares_parent_edges(table)
     if not shared.any():
         return table
-    row_of = {int(id_): row for row, id_ in enumerate(known.dense("graph", "graph_id"))}
+    row_of = {int(id_): row for row, id_ in enumerate(owners.dense("graph", "graph_id"))}
     parents = table.lists("graph", "provenance.parents")
     sources: list[tuple[GraphTable, int]] = []
     for row in range(len(table)):
@@ -54,18 +54,18 @@ def with_structure(table: GraphTable, known: GraphTable, where: str) -> GraphTab
             sources.append((table, row))
             continue
         parent = int(parents.values[parents.ptr[row]])
-        if parent not in row_of or known.num_nodes[row_of[parent]] != table.num_nodes[row]:
+        if parent not in row_of or owners.num_nodes[row_of[parent]] != table.num_nodes[row]:
             raise ArtifactError(
-                f"{where}: {table.describe(row)} has the structure of graph {parent}, which is "
-                "not there, or has another number of nodes."
+                f"{where}: {table.describe(row)} shares the edges of graph {parent}, which is "
+                "missing or has a different number of nodes."
             )
-        sources.append((known, row_of[parent]))
-    counts = [int(held.num_edges[row]) for held, row in sources]
+        sources.append((owners, row_of[parent]))
+    counts = [int(source.num_edges[row]) for source, row in sources]
     edge: dict[str, Values] = {
         name: np.concatenate(
             [
-                held.dense("edge", name)[held.edge_ptr[row] : held.edge_ptr[row + 1]]
-                for held, row in sources
+                source.dense("edge", name)[source.edge_ptr[row] : source.edge_ptr[row + 1]]
+                for source, row in sources
             ]
         )
         for name in table.edge

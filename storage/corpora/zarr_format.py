@@ -1,8 +1,8 @@
-"""Shards as Zarr v3: the same content as concatenated arrays and pointers, one group per shard.
+"""Shards as Zarr v3: concatenated arrays and pointers, one group per shard.
 
-A group is written by one worker. Its attributes carry the corpus description and, for columns of
-words, the vocabulary their codes refer to. Metadata from elsewhere is checked before Zarr sees it:
-only plain numbers, the `bytes`, `zstd` and `crc32c` codecs, and regular chunks that are all there.
+A group is written by one worker. Its attributes carry the corpus description, which contains the
+vocabularies of coded columns. Untrusted metadata is checked before Zarr reads it: only plain
+numbers, the `bytes`, `zstd` and `crc32c` codecs, and regular chunks without gaps are accepted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gsx.errors import ArtifactError, TableError
 from gsx.ragged import Array, Ragged
 from gsx.schema import Axis, Column, CorpusInfo
 from gsx.storage.artifacts.atomic_files import remove_tree
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.table import GraphTable, Values
 
 if TYPE_CHECKING:
@@ -31,77 +31,77 @@ METADATA = "zarr.json"
 CHUNK_ROWS = 131_072
 MAX_METADATA_BYTES = 64 << 20
 MAX_ARRAY_BYTES = 8 << 30
-"""Size of an array above which a shard is taken for a decompression bomb."""
+"""Size of an array above which a shard is rejected as a decompression bomb."""
 
 _CODECS = {"bytes", "zstd", "crc32c"}
-_KINDS = {"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-          "float32", "float64"}  # fmt: skip
+_DTYPES = {"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+           "float32", "float64"}  # fmt: skip
 _PTR = ".ptr"
 _ZSTD = Zstd(level=1, checksum=True)
 
 
-def write_zarr(path: Path, parts: Iterable[GraphTable], info: CorpusInfo) -> None:
-    """Write tables one after the other as one group; however graphs are cut, bytes are the same.
+def write_zarr(path: Path, tables: Iterable[GraphTable], info: CorpusInfo) -> None:
+    """Write consecutive tables as one group; the bytes do not depend on the sizes of the tables.
 
-    The files are those that Zarr itself writes. It takes twice as long: most arrays of a shard are
-    small, and each costs it more bookkeeping than work.
+    The files equal those of the zarr package, which takes twice as long: most arrays of a shard are
+    small, and its overhead per array exceeds the work.
     """
     remove_tree(path)
     path.mkdir(parents=True)
     attributes = {"gsx": msgspec.to_builtins(info)}
     _write_metadata(path, {"attributes": attributes, "zarr_format": 3, "node_type": "group"})
-    growing: dict[str, _Growing] = {}
+    writers: dict[str, _ArrayWriter] = {}
 
-    def put(name: str, values: Array, *, points: bool = False) -> None:
-        if name not in growing:
-            growing[name] = _Growing(path / name, points=points)
-        growing[name].add(values)
+    def append(name: str, values: Array, *, is_ptr: bool = False) -> None:
+        if name not in writers:
+            writers[name] = _ArrayWriter(path / name, is_ptr=is_ptr)
+        writers[name].append(values)
 
-    for part in parts:
-        put("node_ptr", part.node_ptr, points=True)
-        put("edge_ptr", part.edge_ptr, points=True)
+    for table in tables:
+        append("node_ptr", table.node_ptr, is_ptr=True)
+        append("edge_ptr", table.edge_ptr, is_ptr=True)
         for column in info.columns:
-            values = part.columns(column.axis)[column.name]
+            values = table.columns(column.axis)[column.name]
             if isinstance(values, Ragged):
-                put(column.name + _PTR, values.ptr, points=True)
-                put(column.name, values.values)
+                append(column.name + _PTR, values.ptr, is_ptr=True)
+                append(column.name, values.values)
             else:
-                put(column.name, values)
-    for array in growing.values():
-        array.finish()
+                append(column.name, values)
+    for writer in writers.values():
+        writer.finish()
 
 
-class _Growing:
-    """An array that is written part by part; pointers go on where those before ended.
+class _ArrayWriter:
+    """Writes one Zarr array incrementally; pointer arrays continue where the previous one ended.
 
-    Every chunk is there, so that one that is missing was lost.
+    Every chunk is written, also one of zeros, so that a missing chunk means data loss.
     """
 
-    def __init__(self, folder: Path, *, points: bool) -> None:
-        self._folder, self._points = folder, points
-        self._held: list[Array] = []
+    def __init__(self, folder: Path, *, is_ptr: bool) -> None:
+        self._folder, self._is_ptr = folder, is_ptr
+        self._buffer: list[Array] = []
         self._rows = self._written = self._last = 0
         folder.mkdir()
 
-    def add(self, values: Array) -> None:
-        """Take more rows, and write the chunks that are full."""
-        if self._points:
+    def append(self, values: Array) -> None:
+        """Append rows and write the chunks that are complete."""
+        if self._is_ptr:
             start = self._last
             self._last += int(values[-1])
             values = values[1:] + start if self._rows else values
-        self._held.append(values)
+        self._buffer.append(values)
         self._rows += len(values)
         if self._rows - self._written * CHUNK_ROWS <= CHUNK_ROWS:
-            return  # which may be all there is: an array of one chunk has a chunk of its length
-        held = np.concatenate(self._held)
-        full = (len(held) - 1) // CHUNK_ROWS * CHUNK_ROWS
+            return  # perhaps the only chunk, which is as long as the array
+        buffer = np.concatenate(self._buffer)
+        full = (len(buffer) - 1) // CHUNK_ROWS * CHUNK_ROWS
         for start in range(0, full, CHUNK_ROWS):
-            self._write(held[start : start + CHUNK_ROWS], CHUNK_ROWS)
-        self._held = [held[full:]]
+            self._write(buffer[start : start + CHUNK_ROWS], CHUNK_ROWS)
+        self._buffer = [buffer[full:]]
 
     def finish(self) -> None:
-        """Write what is left, and what the array is."""
-        rest = self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
+        """Write the remaining rows and the metadata."""
+        rest = self._buffer[0] if len(self._buffer) == 1 else np.concatenate(self._buffer)
         rows = min(max(self._rows, 1), CHUNK_ROWS)
         if rest.size:
             self._write(rest, rows)
@@ -111,8 +111,8 @@ class _Growing:
     def _write(self, values: Array, rows: int) -> None:
         chunk = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
         if len(chunk) < rows:
-            part, chunk = chunk, np.zeros((rows, *values.shape[1:]), chunk.dtype)
-            chunk[: len(part)] = part
+            partial, chunk = chunk, np.zeros((rows, *values.shape[1:]), chunk.dtype)
+            chunk[: len(partial)] = partial
         target = self._folder.joinpath("c", str(self._written), *("0" for _ in values.shape[1:]))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(_ZSTD.encode(chunk))
@@ -147,18 +147,18 @@ def _write_metadata(folder: Path, metadata: dict[str, Any]) -> None:
 class ZarrShard:
     """One shard, open for reading."""
 
-    def __init__(self, place: Place, name: str, *, rows: int | None = None) -> None:
-        # Every process of gsx loads this module, and few of them read Zarr, which is slow to load.
+    def __init__(self, location: Location, name: str, *, rows: int | None = None) -> None:
+        # Imported here: zarr is slow to import, and few gsx processes read it.
         import zarr
         from zarr.storage import FsspecStore, LocalStore
 
-        self.where = f"{place.url}/{name}"
-        inner = place.child(name)
-        _check_metadata(inner)
+        self.where = f"{location.url}/{name}"
+        group = location.child(name)
+        _check_metadata(group)
         store: Any = (
-            LocalStore(inner.local, read_only=True)
-            if inner.local is not None
-            else FsspecStore.from_url(inner.url, read_only=True)
+            LocalStore(group.local, read_only=True)
+            if group.local is not None
+            else FsspecStore.from_url(group.url, read_only=True)
         )
         try:
             self._group = zarr.open_group(store, mode="r", zarr_format=3)
@@ -166,19 +166,19 @@ class ZarrShard:
         except (KeyError, ValueError, OSError, msgspec.ValidationError) as error:
             raise ArtifactError(f"{self.where} is not a gsx Zarr group: {error}") from error
         if rows is not None and len(self) != rows:
-            raise ArtifactError(f"{self.where} holds {len(self)} graphs; the manifest says {rows}")
+            raise ArtifactError(f"{self.where} holds {len(self)} graphs; the manifest lists {rows}")
 
     def __len__(self) -> int:
         return int(self._array("node_ptr").shape[0]) - 1
 
     @property
     def groups(self) -> list[int]:
-        """Graphs in each part that is read at once: a Zarr shard is read whole."""
+        """Graphs in each row group; a Zarr shard is one group."""
         return [len(self)]
 
     def read(self, names: Sequence[str] | None = None, group: int | None = None) -> GraphTable:
-        """Return the shard with the named columns or all."""
-        del group  # a Zarr shard has one group only
+        """Return the shard with the named columns or all columns."""
+        del group  # a Zarr shard has one group
         wanted = None if names is None else {*names, "edge_src", "edge_dst"}
         axes: dict[Axis, dict[str, Values]] = {"graph": {}, "node": {}, "edge": {}}
         for column in self.info.columns:
@@ -211,12 +211,12 @@ class ZarrShard:
         import zarr
 
         try:
-            found = self._group.get(name)
+            array = self._group.get(name)
         except (ValueError, TypeError) as error:
             raise ArtifactError(f"{self.where}/{name} is damaged: {error}") from error
-        if not isinstance(found, zarr.Array):
+        if not isinstance(array, zarr.Array):
             raise ArtifactError(f"{self.where} has no array `{name}`")
-        return found
+        return array
 
     def _numbers(self, name: str, dtype: str, width: int | None = None) -> Array:
         try:
@@ -229,12 +229,12 @@ class ZarrShard:
                 f"{self.where}/{name} holds {values.dtype.name} rows of shape {values.shape[1:]}; "
                 f"the group describes {dtype} rows of shape {row}"
             )
-        values.flags.writeable = False  # what is read is shared, as it is with Parquet
+        values.flags.writeable = False  # tables share memory, as with Parquet
         return values
 
 
-def _check_metadata(group: Place) -> None:
-    """Refuse arrays that are not plain compressed numbers, or whose chunks are not all there."""
+def _check_metadata(group: Location) -> None:
+    """Raise ArtifactError for arrays that are not plain compressed numbers or lack chunks."""
     try:
         files = group.sizes()
     except OSError as error:
@@ -254,18 +254,20 @@ def _check_metadata(group: Place) -> None:
 
 def _check_array(metadata: dict[str, Any], where: str, folder: str, files: Collection[str]) -> None:
     codecs = {str(codec["name"]) for codec in metadata["codecs"]}
-    kind, grid = str(metadata["data_type"]), metadata["chunk_grid"]["name"]
-    if not codecs <= _CODECS or kind not in _KINDS or grid != "regular":
+    dtype, grid = str(metadata["data_type"]), metadata["chunk_grid"]["name"]
+    if not codecs <= _CODECS or dtype not in _DTYPES or grid != "regular":
         raise ArtifactError(
-            f"{where} asks for codecs {sorted(codecs)}, type {kind} and grid {grid!r}; "
+            f"{where} has codecs {sorted(codecs)}, type {dtype} and grid {grid!r}; "
             "gsx reads only plain numbers compressed with zstd."
         )
     shape, chunk = metadata["shape"], metadata["chunk_grid"]["configuration"]["chunk_shape"]
-    size = math.prod(shape) * np.dtype(kind).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     if size > MAX_ARRAY_BYTES:
-        raise ArtifactError(f"{where} would unpack to {size} bytes; refused")
+        raise ArtifactError(
+            f"{where} would decompress to {size} bytes, above the limit of {MAX_ARRAY_BYTES}"
+        )
     counts = [-(-rows // step) for rows, step in zip(shape, chunk, strict=True)]
     if math.prod(counts) > len(files) or any(
-        f"{folder}/c/{'/'.join(map(str, at))}" not in files for at in np.ndindex(*counts)
+        f"{folder}/c/{'/'.join(map(str, index))}" not in files for index in np.ndindex(*counts)
     ):
         raise ArtifactError(f"{where}: chunks are missing, which Zarr would read as zeros")

@@ -1,4 +1,4 @@
-"""Directories outside a store: filled beside their place, then renamed into it."""
+"""Atomic directories outside a store: filled under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gsx.errors import ArtifactError, StoreError
-from gsx.storage.artifacts.atomic_files import flush_directory, remove_tree
+from gsx.storage.artifacts.atomic_files import fsync_directory, remove_tree
 from gsx.storage.artifacts.manifest import MANIFEST, MAX_MANIFEST_BYTES, decode_manifest
 
 
-def refuse_unless_free(target: Path) -> None:
-    """Refuse a target that holds something, or is no directory, or lies in something else."""
+def require_empty_target(target: Path) -> None:
+    """Raise StoreError unless ``target`` is new or empty, not a link and outside artifacts."""
     if target.is_dir() and not target.is_symlink() and any(target.iterdir()):
         raise StoreError(
-            f"{target} is not empty; nothing was written. Name an empty or new directory."
+            f"{target} is not empty; nothing was written. Choose an empty or new directory."
         )
     if target.is_symlink():
-        raise StoreError(f"{target} is a link. Name a directory.")
+        raise StoreError(f"{target} is a symbolic link; nothing was written. Choose a directory.")
     existing = next(path for path in (target, *target.absolute().parents) if path.exists())
     if not existing.is_dir():
-        raise StoreError(f"{existing} is not a directory. Name another.")
-    _refuse_inside_an_artifact(target)
+        raise StoreError(
+            f"{existing} is not a directory; nothing was written. Choose another directory."
+        )
+    _require_outside_artifacts(target)
 
 
-def refuse_unless_file(target: Path) -> None:
-    """Refuse to write a file where a directory is, or into an artifact, which it would damage."""
+def require_file_target(target: Path) -> None:
+    """Raise StoreError if ``target`` is a directory or inside an artifact."""
     if target.is_dir():
-        raise StoreError(f"{target} is a directory; nothing was written. Name a file in it.")
-    _refuse_inside_an_artifact(target)
+        raise StoreError(f"{target} is a directory; nothing was written. Choose a file name.")
+    _require_outside_artifacts(target)
 
 
-def _refuse_inside_an_artifact(target: Path) -> None:
+def _require_outside_artifacts(target: Path) -> None:
     for folder in Path(os.path.realpath(target)).parents:
         if _is_artifact(folder):
             raise StoreError(
-                f"{target} lies inside the artifact {folder}, which holds what its manifest lists "
-                "and nothing else; nothing was written. Name a place outside of it."
+                f"{target} is inside the artifact {folder}, which may only contain the files of "
+                "its manifest; nothing was written. Choose a path outside of it."
             )
 
 
@@ -54,10 +56,10 @@ def _is_artifact(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def new_directory(target: Path) -> Iterator[Path]:
-    """Give a directory to fill; it becomes ``target`` when the block ends, or nothing does."""
-    refuse_unless_free(target)
-    target = Path(os.path.abspath(target))  # noqa: PTH100  (a link must stay one)
+def atomic_directory(target: Path) -> Iterator[Path]:
+    """Yield a temporary directory that is renamed to ``target`` if the block succeeds."""
+    require_empty_target(target)
+    target = Path(os.path.abspath(target))  # noqa: PTH100  (links must not be resolved)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -69,4 +71,4 @@ def new_directory(target: Path) -> Iterator[Path]:
         draft.rename(target)
     finally:
         remove_tree(draft)
-    flush_directory(target.parent)
+    fsync_directory(target.parent)

@@ -1,7 +1,7 @@
-"""A bundle: a directory outside any store that holds one whole artifact, made to be given away.
+"""Bundles: exported artifacts in a directory outside any store.
 
-Files are hashed while they are written, the manifest comes last, and the directory gets its name
-only when it is complete.
+Files are hashed as they are written, the manifest is written last, and the directory is renamed to
+its target when it is complete.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from gsx.errors import ArtifactError
-from gsx.storage.artifacts.atomic_files import explained, flush_file
+from gsx.storage.artifacts.atomic_files import fsync_file, translate_os_errors
 from gsx.storage.artifacts.digest import CHUNK, sha256_bytes, sha256_file
-from gsx.storage.artifacts.location import Place, reachable
+from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import (
     MANIFEST,
     RUN_RECORD,
@@ -26,29 +26,34 @@ from gsx.storage.artifacts.manifest import (
     Manifest,
     check_path,
     decode_manifest,
-    digest_of,
     encode_manifest,
+    files_digest,
 )
-from gsx.storage.artifacts.publish import Identity, Outcome
+from gsx.storage.artifacts.publish import Identity, StageResult
 from gsx.storage.artifacts.store import Artifact
-from gsx.storage.artifacts.verification_cache import is_trusted, trust
-from gsx.storage.artifacts.verify_files import Problem, find_problems, read_manifest, refuse
-from gsx.storage.sharing.atomic_directory import new_directory, refuse_unless_free
+from gsx.storage.artifacts.verification_cache import is_verified, mark_verified
+from gsx.storage.artifacts.verify_files import (
+    Problem,
+    find_file_problems,
+    raise_if_damaged,
+    read_manifest,
+)
+from gsx.storage.sharing.atomic_directory import atomic_directory, require_empty_target
 
 SUMS = "SHA256SUMS"
-AT_ONCE = 4
-"""Files that are copied at once."""
+PARALLEL_COPIES = 4
+"""Files that are copied in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A directory that is being filled."""
+    """A bundle under construction."""
 
     root: Path
     files: dict[str, FileEntry] = field(default_factory=dict)
-    """What was written, by path."""
-    flushed: set[str] = field(default_factory=set)
-    """Files that the disk already keeps."""
+    """Files that were written, by path."""
+    fsynced: set[str] = field(default_factory=set)
+    """Files that are already flushed to disk."""
 
     def add(self, name: str, data: bytes) -> None:
         """Write a small file."""
@@ -63,38 +68,39 @@ class Bundle:
         entry = FileEntry(size=path.stat().st_size, sha256=sha256_file(path), rows=rows)
         self.files[name] = entry
 
-    def carry_all(self, artifact: Artifact, names: Iterable[str]) -> None:
-        """Copy files of ``artifact``, some at once.
+    def copy_files(self, artifact: Artifact, names: Iterable[str]) -> None:
+        """Copy files of ``artifact`` in parallel.
 
-        What this machine made or verified, and nobody has touched since, is not hashed again.
+        Files that this machine built or verified, and that are unchanged, are not hashed again.
         """
-        copy = self._copy if _is_trusted(artifact) else self.carry
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            waiting = [pool.submit(copy, artifact, name) for name in names]
+        copy = self._copy_verified if _is_verified(artifact) else self.copy_file
+        with ThreadPoolExecutor(PARALLEL_COPIES) as pool:
+            futures = [pool.submit(copy, artifact, name) for name in names]
             try:
-                for each in waiting:
-                    each.result()
+                for future in futures:
+                    future.result()
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        if copy == self._copy and not _is_trusted(artifact):
-            refuse(artifact.place, [Problem(MANIFEST, "names files that changed while copied")])
+        if copy == self._copy_verified and not _is_verified(artifact):
+            problem = Problem(MANIFEST, "lists files that changed during the copy")
+            raise_if_damaged(artifact.location, [problem])
 
-    def _copy(self, artifact: Artifact, name: str) -> None:
-        source = artifact.place.local
+    def _copy_verified(self, artifact: Artifact, name: str) -> None:
+        source = artifact.location.local
         assert source is not None
         shutil.copyfile(source / name, self._path(name))
-        flush_file(self.root / name)
+        fsync_file(self.root / name)
         self.files[name] = artifact.manifest.files[name]
-        self.flushed.add(name)
+        self.fsynced.add(name)
 
-    def carry(self, artifact: Artifact, name: str) -> None:
-        """Copy a file of ``artifact`` under the same name; other bytes than listed are refused."""
+    def copy_file(self, artifact: Artifact, name: str) -> None:
+        """Copy a file of ``artifact`` under the same name and verify its hash."""
         entry = artifact.manifest.files[name]
         digest, size = hashlib.sha256(), 0
         with (
-            reachable(artifact.place),
-            artifact.place.open(name) as source,
+            translate_remote_errors(artifact.location),
+            artifact.location.open(name) as source,
             self._path(name).open("wb") as copy,
         ):
             while chunk := source.read(CHUNK):
@@ -104,10 +110,10 @@ class Bundle:
             copy.flush()
             os.fsync(copy.fileno())
         if (size, digest.hexdigest()) != (entry.size, entry.sha256):
-            what = "has other bytes than the manifest says (SHA-256)"
-            refuse(artifact.place, [Problem(name, what)])
+            problem = Problem(name, "does not match the SHA-256 in the manifest")
+            raise_if_damaged(artifact.location, [problem])
         self.files[name] = entry
-        self.flushed.add(name)
+        self.fsynced.add(name)
 
     def _path(self, name: str) -> Path:
         path = self.root / check_path(name, "this export")
@@ -115,52 +121,57 @@ class Bundle:
         return path
 
 
-def _is_trusted(artifact: Artifact) -> bool:
-    return artifact.place.local is not None and is_trusted(artifact.place.local, artifact.manifest)
+def _is_verified(artifact: Artifact) -> bool:
+    root = artifact.location.local
+    return root is not None and is_verified(root, artifact.manifest)
 
 
-def make_bundle(
-    target: Path, identity: Identity, fill: Callable[[Bundle], Outcome], *, run: bytes | None = None
+def build_bundle(
+    target: Path,
+    identity: Identity,
+    fill: Callable[[Bundle], StageResult],
+    *,
+    run: bytes | None = None,
 ) -> tuple[Artifact, bool]:
-    """Return the artifact at ``target``, filled by ``fill``, and whether it was there before.
+    """Build the artifact at ``target`` with ``fill``; return it and whether it already existed.
 
-    ``run`` is kept beside the manifest as the run record.
+    ``run`` holds the bytes of the run record.
     """
-    with explained(str(target), lost="Nothing was written there."):
-        there = _same_export(target, identity)
-        if there is not None:
-            return there, True
-        refuse_unless_free(target)
-        with new_directory(target) as root:
+    with translate_os_errors(str(target), consequence="Nothing was written there."):
+        existing = _find_same_export(target, identity)
+        if existing is not None:
+            return existing, True
+        require_empty_target(target)
+        with atomic_directory(target) as root:
             bundle = Bundle(root)
-            outcome = fill(bundle)
-            bundle.add(SUMS, _sums(bundle.files))
-            manifest = _manifest(identity, bundle.files, outcome)
+            result = fill(bundle)
+            bundle.add(SUMS, _sha256_sums(bundle.files))
+            manifest = _manifest(identity, bundle.files, result)
             (root / MANIFEST).write_bytes(encode_manifest(manifest))
             if run is not None:
                 (root / RUN_RECORD).write_bytes(run)
-            _flush(bundle)
-    trust(target, manifest)
-    return Artifact(Place.at(target), manifest), False
+            _fsync_remaining(bundle)
+    mark_verified(target, manifest)
+    return Artifact(Location.at(target), manifest), False
 
 
-def _flush(bundle: Bundle) -> None:
-    """Ask the disk to keep what it does not keep yet; it answers many as fast as one."""
-    waiting = [
+def _fsync_remaining(bundle: Bundle) -> None:
+    """Fsync the remaining files and directories in parallel."""
+    remaining = [
         path
         for path in bundle.root.rglob("*")
-        if path.relative_to(bundle.root).as_posix() not in bundle.flushed
+        if path.relative_to(bundle.root).as_posix() not in bundle.fsynced
     ]
-    with ThreadPoolExecutor(2 * AT_ONCE) as pool:
-        list(pool.map(flush_file, waiting))
+    with ThreadPoolExecutor(2 * PARALLEL_COPIES) as pool:
+        list(pool.map(fsync_file, remaining))
 
 
-def _sums(files: Mapping[str, FileEntry]) -> bytes:
-    """Return the lines that ``sha256sum --check`` reads."""
+def _sha256_sums(files: Mapping[str, FileEntry]) -> bytes:
+    """Return the content of a file for ``sha256sum --check``."""
     return "".join(f"{entry.sha256}  {name}\n" for name, entry in sorted(files.items())).encode()
 
 
-def _manifest(identity: Identity, files: Mapping[str, FileEntry], outcome: Outcome) -> Manifest:
+def _manifest(identity: Identity, files: Mapping[str, FileEntry], result: StageResult) -> Manifest:
     fields: dict[str, Any] = {
         name: getattr(identity, name) for name in ("kind", "key", "stage", "stage_version")
     }
@@ -171,22 +182,22 @@ def _manifest(identity: Identity, files: Mapping[str, FileEntry], outcome: Outco
         raw=dict(identity.raw),
         seeds=dict(identity.seeds),
         files=dict(files),
-        digest=digest_of(files),
-        counts=dict(outcome.counts),
-        dropped=outcome.dropped,
-        warnings=outcome.warnings,
-        summary=dict(outcome.summary),
+        digest=files_digest(files),
+        counts=dict(result.counts),
+        dropped=result.dropped,
+        warnings=result.warnings,
+        summary=dict(result.summary),
     )
     return decode_manifest(encode_manifest(manifest), "the manifest of the export")
 
 
-def _same_export(target: Path, identity: Identity) -> Artifact | None:
-    """Return the artifact at ``target`` if it is this export, whole, of whatever day."""
+def _find_same_export(target: Path, identity: Identity) -> Artifact | None:
+    """Return the artifact at ``target`` if it is an intact copy of this export, of any date."""
     if not target.is_dir() or target.is_symlink():
         return None
-    place = Place.at(target)
+    location = Location.at(target)
     try:
-        manifest = read_manifest(place)
+        manifest = read_manifest(location)
     except ArtifactError:
         return None
     undated = [{**config, "date": ""} for config in (manifest.config, identity.config)]
@@ -196,4 +207,5 @@ def _same_export(target: Path, identity: Identity) -> Artifact | None:
         and undated[0] == undated[1]
         and manifest.parents == identity.parents
     )
-    return Artifact(place, manifest) if same and not find_problems(place, manifest) else None
+    intact = same and not find_file_problems(location, manifest)
+    return Artifact(location, manifest) if intact else None

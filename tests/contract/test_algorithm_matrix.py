@@ -1,4 +1,7 @@
-"""Every learner of the field trains where it applies, goes on where it stopped, or says why not."""
+"""Every algorithm is complete, trains where it applies, resumes, and rejects other corpora."""
+
+import subprocess
+import sys
 
 import msgspec
 import numpy as np
@@ -6,11 +9,11 @@ import pytest
 
 from gsx.errors import StageError, UsageError
 from gsx.stages.prepare.synthetic import motif
-from gsx.stages.train.algorithms.catalog import KINDS, check_applies, matters
-from gsx.stages.train.build_algorithm import MAKERS
-from gsx.stages.train.data import environments, read_train, shape_of
+from gsx.stages.train.algorithms import ALGORITHMS, algorithm_named, check_applies
+from gsx.stages.train.algorithms.options import OPTIONS, uses_option
+from gsx.stages.train.data import graph_backbone_shape, read_training_data
 from gsx.stages.train.stage import STAGE, TrainConfig, resolve
-from gsx.stages.train.trainer import Lesson, _course
+from gsx.stages.train.trainer import batch_source
 from gsx.storage.corpora.corpus import Corpus
 from tests.support.run_stages import (
     corpora_of_both_levels,
@@ -23,7 +26,7 @@ SIZES = {"train": 60, "id_val": 20, "ood_val": 20}
 GRAPHS = {"source": "prepare", "width": 8, "epochs": 3, "batch_size": 20}
 NODES = {"source": "prepare", "backbone": "gcn", "width": 8, "epochs": 3, "batch_size": 100,
          "samples": 2, "coverage": 3}  # fmt: skip
-NEW = {
+OPTIONS_BY_ALGORITHM = {
     "flag": {"ascent_step": 0.01},
     "mixup": {"mix_alpha": 0.4},
     "lisa": {},
@@ -40,89 +43,139 @@ def corpora(tmp_path_factory):
 
 
 def train(folder, corpora, level, **options):
-    given = {**(GRAPHS if level == "graph" else NODES), **options}
-    return run_stage(folder, "train", given, {"prepare": corpora[level]})
+    options = {**(GRAPHS if level == "graph" else NODES), **options}
+    return run_stage(folder, "train", options, {"prepare": corpora[level]})
 
 
-def test_every_learner_is_listed_once_everywhere():
-    (field,) = (each for each in msgspec.structs.fields(TrainConfig) if each.name == "learner")
-    assert set(KINDS) == set(MAKERS) == set(field.type.__args__)
-    known = {each.name for each in msgspec.structs.fields(TrainConfig)}
-    assert all(set(kind.options) <= known for kind in KINDS.values())
-    assert all(matters("width", learner) for learner in KINDS)
-    assert [name for name in KINDS if matters("mix_alpha", name)] == ["mixup", "lisa"]
+def config_fields():
+    return {field.name: field for field in msgspec.structs.fields(TrainConfig)}
+
+
+def test_the_config_accepts_every_algorithm_and_its_options():
+    fields = config_fields()
+    assert fields["learner"].type.__args__ == tuple(algorithm.name for algorithm in ALGORITHMS)
+    for algorithm in ALGORITHMS:
+        for name, option in algorithm.options().items():
+            expected = None if option.nullable else option.default
+            assert fields[name].default == expected, (algorithm.name, name)
+    assert set(STAGE.added_options) >= set(OPTIONS) - {"penalty"}
+
+
+def test_every_field_of_the_config_is_a_shared_option_or_an_option_of_an_algorithm():
+    shared = {name for name in config_fields() if name not in OPTIONS}
+    assert shared == {
+        "source", "learner", "backbone", "width", "layers", "dropout", "epochs", "batch_size",
+        "samples", "coverage", "learning_rate", "schedule", "milestone", "augmented", "origins",
+        "env_balanced", "average", "seed", "precision", "device",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
+def test_an_algorithm_describes_itself(algorithm):
+    assert algorithm.title
+    assert algorithm.__doc__
+    assert set(algorithm.levels) <= {"graph", "node"}
+    for option in algorithm.options().values():
+        assert option.bounds.allows(option.default)
+        assert all(option.bounds.allows(value) for value in option.search)
+        assert option.help
+    resolved = resolve(TrainConfig(learner=algorithm.name))
+    for name, option in algorithm.options().items():
+        assert getattr(resolved, name) == option.default
+
+
+def test_names_and_options_are_available_without_torch():
+    code = (
+        "import sys; import gsx.stages.train.algorithms.options, gsx.stages.train.config; "
+        "print([name for name in ('torch', 'numpy', 'scipy') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert output.strip() == b"[]"
+
+
+def test_options_affect_only_algorithms_that_declare_them():
+    names = [algorithm.name for algorithm in ALGORITHMS]
+    assert all(uses_option(name, "width") for name in names)
+    assert [name for name in names if uses_option(name, "mix_alpha")] == ["mixup", "lisa"]
+    assert not uses_option("erm", "penalty")
+
+
+def test_help_lists_the_algorithms_and_defaults_of_an_option():
+    assert OPTIONS["causal_ratio"].help == (
+        "dir, gil, ciga: fraction of a graph's edges in the causal subgraph.  "
+        "[default: 0.4; 0.6 for gil, ciga]"
+    )
+    assert OPTIONS["ascents"].help == "flag: forward passes per batch.  [default: 3]"
 
 
 @pytest.mark.parametrize(
-    ("learner", "level"),
-    [(learner, level) for learner in NEW for level in KINDS[learner].levels],
+    ("name", "level"),
+    [(name, level) for name in OPTIONS_BY_ALGORITHM for level in algorithm_named(name).levels],
 )
-def test_a_stopped_run_goes_on_to_the_same_bytes(corpora, tmp_path, monkeypatch, learner, level):
-    options = {"learner": learner, "dropout": 0.2, **NEW[learner]}
+def test_a_resumed_run_gives_the_same_bytes(corpora, tmp_path, monkeypatch, name, level):
+    options = {"learner": name, "dropout": 0.2, **OPTIONS_BY_ALGORITHM[name]}
     whole = train(tmp_path / "whole", corpora, level, **options)
-    begun = stop_training(monkeypatch, 2)
+    started_epochs = stop_training(monkeypatch, 2)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "parts", corpora, level, **options)
     resumed = train(tmp_path / "parts", corpora, level, **options)
-    assert begun == [0, 1, 2, 2]
+    assert started_epochs == [0, 1, 2, 2]
     assert resumed.manifest.digest == whole.manifest.digest
     plain = train(tmp_path / "plain", corpora, level, dropout=0.2)
     assert plain.manifest.digest != whole.manifest.digest
 
 
-def test_options_that_change_nothing_are_in_no_key(corpora, tmp_path):
+def test_unused_options_are_not_part_of_the_key(corpora, tmp_path):
     plain = train(tmp_path, corpora, "graph")
     assert not {"ascent_step", "mix_alpha", "contexts"} & set(plain.manifest.config)
-    defaults = {field.name: field.default for field in msgspec.structs.fields(TrainConfig)}
-    assert all(defaults[name] == value for name, value in STAGE.later.items())
+    fields = config_fields()
+    assert all(fields[name].default == value for name, value in STAGE.added_options.items())
 
 
-def test_nodes_that_are_moved_apart_are_not_folded(corpora):
+def test_nodes_are_not_deduplicated_if_the_algorithm_distinguishes_them(corpora):
     corpus = Corpus(corpora["graph"])
-    table = read_train(corpus, None)
-    env, count = environments(table, "flag")
-    lesson = Lesson(task="classification", metric="accuracy", train=table, env=env,
-                    num_envs=count, held_out={})  # fmt: skip
-    shape = shape_of(corpus.info, "gin", 8, 2)
-    folded = {
-        learner: "colors" in _course(TrainConfig(learner=learner), shape, lesson, None)[0].node
-        for learner in ("erm", "mixup", "flag")
+    data = read_training_data(corpus, None, "flag")
+    shape = graph_backbone_shape(corpus.info, "gin", 8, 2)
+    deduplicated = {
+        name: "colors" in batch_source(TrainConfig(learner=name), shape, data, None).node
+        for name in ("erm", "mixup", "flag")
     }
-    assert folded == {"erm": True, "mixup": True, "flag": False}
+    assert deduplicated == {"erm": True, "mixup": True, "flag": False}
 
 
-@pytest.mark.parametrize("learner", ["eerm", "srgnn"])
-def test_learners_of_nodes_refuse_graphs(corpora, tmp_path, learner):
+@pytest.mark.parametrize("name", ["eerm", "srgnn"])
+def test_node_algorithms_reject_graph_labels(corpora, tmp_path, name):
     with pytest.raises(StageError) as error:
-        train(tmp_path, corpora, "graph", learner=learner)
+        train(tmp_path, corpora, "graph", learner=name)
     assert str(error.value) == (
-        f"{learner.upper()} is for labelled nodes; motif-size has labelled graphs. Use another "
-        "learner: `erm`, `vrex`, `irm`, `groupdro`, `coral`, `dann`, `flag`, `mixup`, `lisa`, "
+        f"{name.upper()} needs node labels, but motif-size has graph labels. Use another "
+        "algorithm: `erm`, `vrex`, `irm`, `groupdro`, `coral`, `dann`, `flag`, `mixup`, `lisa`, "
         "`dir`, `gil`, `ciga`, `lisa-subgraph`."
     )
     assert not list(tmp_path.rglob("weights*"))
 
 
-def test_equal_values_are_not_paired():
+def test_lisa_rejects_regression():
     with pytest.raises(StageError) as error:
-        check_applies("lisa", level="graph", task="regression", name="zinc")
+        check_applies("lisa", level="graph", task="regression", corpus="zinc")
     assert str(error.value) == (
-        "LISA pairs equal labels; those of zinc are values. Use another learner: `erm`, `vrex`, "
+        "LISA needs classes, but zinc is a regression task. Use another algorithm: `erm`, `vrex`, "
         "`irm`, `groupdro`, `coral`, `dann`, `flag`, `mixup`, `dir`, `gil`, `lisa-subgraph`."
     )
-    check_applies("mixup", level="graph", task="regression", name="zinc")
+    check_applies("mixup", level="graph", task="regression", corpus="zinc")
 
 
 def without_environments(table):
     return table.with_columns(graph={"env_id": np.full(len(table), -1, dtype=np.int32)})
 
 
-def test_only_learners_that_compare_environments_ask_for_them(tmp_path):
+def test_only_algorithms_that_compare_environments_need_them(tmp_path):
     corpus = {"graph": write_small_corpus(tmp_path, without_environments, sizes=SIZES)}
     with pytest.raises(StageError, match="`lisa` compares environments, but the training graphs"):
         train(tmp_path, corpus, "graph", learner="lisa")
-    for learner in ("mixup", "flag"):
-        train(tmp_path, corpus, "graph", learner=learner, epochs=1)
+    for name in ("mixup", "flag"):
+        model = train(tmp_path, corpus, "graph", learner=name, epochs=1)
+        assert model.manifest.counts == {"graphs": 60}
 
 
 @pytest.mark.parametrize(
@@ -131,27 +184,27 @@ def test_only_learners_that_compare_environments_ask_for_them(tmp_path):
         ({"ascent_step": 0.0}, "ascent_step must be positive; got 0.0"),
         ({"ascents": 0}, "ascents must be at least 1; got 0"),
         ({"mix_alpha": -1.0}, "mix_alpha must be positive; got -1.0"),
-        ({"contexts": 1}, "contexts must be at least 2 to differ; got 1"),
+        ({"contexts": 1}, "contexts must be at least 2; got 1"),
         ({"context_edits": 0}, "context_edits must be at least 1; got 0"),
         ({"context_rate": float("inf")}, "context_rate must be positive; got inf"),
     ],
 )
-def test_impossible_options_of_learners_are_refused(options, message):
+def test_options_out_of_bounds_are_rejected(options, message):
     with pytest.raises(UsageError) as error:
         resolve(TrainConfig(**options))
     assert str(error.value) == message
 
 
-def of_values(table):
-    """Replace classes by values, one of them missing."""
+def with_regression_labels(table):
+    """Replace classes by numbers, one of them missing."""
     y = table.num_nodes[:, None].astype(np.float32) / 10
     y[0] = np.nan
     label = np.full(len(table), -1, dtype=np.int32)
     return table.with_columns(graph={"y": y, "label": label})
 
 
-@pytest.mark.parametrize("learner", ["flag", "mixup"])
-def test_values_are_learned_too(tmp_path, learner):
+@pytest.mark.parametrize("name", ["flag", "mixup"])
+def test_regression_is_supported(tmp_path, name):
     info = motif.corpus_info("motif-size")
     columns = tuple(
         msgspec.structs.replace(column, width=1) if column.name == "y" else column
@@ -160,5 +213,8 @@ def test_values_are_learned_too(tmp_path, learner):
     info = msgspec.structs.replace(
         info, task="regression", metric="rmse", outputs=("size",), columns=columns
     )
-    corpus = {"graph": write_small_corpus(tmp_path, of_values, info, SIZES)}
-    train(tmp_path, corpus, "graph", learner=learner, epochs=1)
+    corpus = {"graph": write_small_corpus(tmp_path, with_regression_labels, info, SIZES)}
+    model = train(tmp_path, corpus, "graph", learner=name, epochs=1)
+    scores = model.manifest.summary["quality"]
+    assert scores["metric"] == "rmse"
+    assert np.isfinite(scores["selection"]["last"]["ood_val"])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import gsx
-from gsx.ragged import texts_of
-from gsx.storage.artifacts.location import Place
+from gsx.ragged import decode_texts
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Store
 from gsx.storage.artifacts.verify_files import read_manifest
-from gsx.storage.corpora.verify_corpus import audit
+from gsx.storage.corpora.verify_corpus import verify_artifact
 from tests.support.make_golden import GOLDEN, motif, pages, pages_table
 
 NAMES = ("motif", "pages")
@@ -30,7 +30,7 @@ def same_versions():
 
 
 def test_a_golden_artifact_passes_every_check(golden):
-    assert audit(Place.at(golden)).problems == ()
+    assert verify_artifact(Location.at(golden)).problems == ()
 
 
 def test_a_golden_corpus_opens(golden):
@@ -57,7 +57,7 @@ def test_the_first_golden_motif_graph_is_as_it_was():
 def test_the_golden_pages_hold_what_was_written(form):
     table = gsx.open(GOLDEN / "pages", format=form).table()
     assert table.equals(pages_table())
-    assert texts_of(table.lists("graph", "title")) == ["Graphs, Größe und 図"]
+    assert decode_texts(table.lists("graph", "title")) == ["Graphs, Größe und 図"]
     assert np.isnan(table.node["node_y"][2]).all()
 
 
@@ -65,4 +65,4 @@ def test_the_golden_pages_hold_what_was_written(form):
 @pytest.mark.parametrize(("name", "make"), [("motif", motif), ("pages", pages)])
 def test_todays_gsx_writes_the_same_bytes(tmp_path, name, make):
     made = make(Store.at(tmp_path / "store"))
-    assert made.manifest == read_manifest(Place.at(GOLDEN / name))
+    assert made.manifest == read_manifest(Location.at(GOLDEN / name))

@@ -1,4 +1,4 @@
-"""What is trained on a GPU keeps to it: no tensor of the CPU meets one of the GPU."""
+"""Training on a GPU never mixes tensors of CPU and GPU."""
 
 import msgspec
 import numpy as np
@@ -7,12 +7,12 @@ import torch
 
 from gsx.seeds import rng
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
-from gsx.stages.nn.bridge_sampling import Attachments, Nodes, draw_bridges
-from gsx.stages.train.algorithms.catalog import KINDS
+from gsx.stages.nn.bridge_sampling import Attachments, EncodedNodes, draw_bridges
+from gsx.stages.train.algorithms import ALGORITHMS
 from gsx.stages.train.evaluate import evaluate
 from gsx.storage.corpora.corpus import Corpus
 from tests.conftest import motif_split
-from tests.support.fake_gpu import CPU, GPU, WrongDeviceError, pretended_gpu
+from tests.support.fake_gpu import CPU, GPU, WrongDeviceError, fake_gpu
 from tests.support.run_stages import (
     attributed,
     attributed_info,
@@ -34,23 +34,24 @@ def corpora(tmp_path_factory):
         return corpora_of_both_levels(tmp_path_factory.mktemp("store"), SIZES)
 
 
-def on_both(folder, stage, options, corpus):
-    """Run a stage on the pretended GPU and on the CPU; it computes the same and moves tensors."""
-    given = {"prepare": corpus}
-    with pretended_gpu() as gpu:
-        there = run_stage(folder / "there", stage, {**options, "device": "cuda"}, given)
-    here = run_stage(folder / "here", stage, {**options, "device": "cpu"}, given)
+def run_on_both(folder, stage, options, corpus):
+    """Run a stage on the fake GPU and on the CPU; results must be equal."""
+    inputs = {"prepare": corpus}
+    with fake_gpu() as gpu:
+        gpu_artifact = run_stage(folder / "gpu", stage, {**options, "device": "cuda"}, inputs)
+    cpu_artifact = run_stage(folder / "cpu", stage, {**options, "device": "cpu"}, inputs)
     assert gpu["moves"] > 100
-    assert there.manifest.digest == here.manifest.digest
-    return there
+    assert gpu_artifact.manifest.digest == cpu_artifact.manifest.digest
+    return gpu_artifact
 
 
 @pytest.mark.parametrize(
-    ("learner", "level"), [(name, level) for name, kind in KINDS.items() for level in kind.levels]
+    ("name", "level"),
+    [(algorithm.name, level) for algorithm in ALGORITHMS for level in algorithm.levels],
 )
-def test_every_learner_keeps_to_its_device(tmp_path, corpora, learner, level):
-    options = {**(GRAPHS if level == "graph" else NODES), "learner": learner}
-    on_both(tmp_path, "train", options, corpora[level])
+def test_every_algorithm_stays_on_its_device(tmp_path, corpora, name, level):
+    options = {**(GRAPHS if level == "graph" else NODES), "learner": name}
+    run_on_both(tmp_path, "train", options, corpora[level])
 
 
 @pytest.mark.parametrize(
@@ -61,75 +62,77 @@ def test_every_learner_keeps_to_its_device(tmp_path, corpora, learner, level):
         {**NODES, "dropout": 0.3},
     ],
 )
-def test_every_network_keeps_to_its_device(tmp_path, corpora, options):
+def test_every_network_stays_on_its_device(tmp_path, corpora, options):
     corpus = corpora["node" if options.get("backbone") == "gcn" else "graph"]
-    on_both(tmp_path, "train", {**GRAPHS, **options}, corpus)
+    run_on_both(tmp_path, "train", {**GRAPHS, **options}, corpus)
 
 
 @pytest.mark.parametrize(
     ("stage", "options"), [("train", GRAPHS), ("bridge", {"epochs": 2, "width": 16})]
 )
-def test_attributes_of_edges_keep_to_their_device(tmp_path, stage, options):
+def test_edge_attributes_stay_on_their_device(tmp_path, stage, options):
     corpus = write_small_corpus(tmp_path, attributed, attributed_info(), sizes=SIZES)
-    on_both(tmp_path, stage, options, corpus)
+    run_on_both(tmp_path, stage, options, corpus)
 
 
-def test_sixteen_bits_keep_to_their_device(tmp_path, corpora):
+def test_bfloat16_training_stays_on_its_device(tmp_path, corpora):
     options = {**GRAPHS, "precision": "bf16", "device": "cuda"}
-    with pretended_gpu():
-        run_stage(tmp_path, "train", options, {"prepare": corpora["graph"]})
+    with fake_gpu() as gpu:
+        model = run_stage(tmp_path, "train", options, {"prepare": corpora["graph"]})
+    assert gpu["moves"] > 100
+    assert model.manifest.config["precision"] == "bf16"
 
 
-def test_a_stopped_run_goes_on_on_its_device(tmp_path, corpora, monkeypatch):
-    begun = stop_training(monkeypatch, 1)
+def test_a_resumed_run_stays_on_its_device(tmp_path, corpora, monkeypatch):
+    started_epochs = stop_training(monkeypatch, 1)
     options = {**GRAPHS, "learner": "dann", "average": 0.9, "device": "cuda"}
-    with pretended_gpu():
+    with fake_gpu():
         with pytest.raises(KeyboardInterrupt):
             run_stage(tmp_path, "train", options, {"prepare": corpora["graph"]})
         run_stage(tmp_path, "train", options, {"prepare": corpora["graph"]})
-    assert begun == [0, 1, 1]
+    assert started_epochs == [0, 1, 1]
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
-def test_a_model_is_scored_on_a_device(tmp_path, corpora, level):
+def test_a_model_is_evaluated_on_a_device(tmp_path, corpora, level):
     corpus, options = corpora[level], GRAPHS if level == "graph" else NODES
     model = run_stage(tmp_path, "train", options, {"prepare": corpus})
-    plain = evaluate(model, Corpus(corpus), "weights-last.safetensors", CPU)
-    with pretended_gpu() as gpu:
-        there = evaluate(model, Corpus(corpus), "weights-last.safetensors", GPU)
+    cpu_scores = evaluate(model, Corpus(corpus), "weights-last.safetensors", CPU)
+    with fake_gpu() as gpu:
+        gpu_scores = evaluate(model, Corpus(corpus), "weights-last.safetensors", GPU)
     assert gpu["moves"] > 10
-    assert there == plain
+    assert gpu_scores == cpu_scores
 
 
 @pytest.mark.parametrize("extractor", ["posterior", "pair"])
-def test_extractors_keep_to_their_device(tmp_path, corpora, extractor):
+def test_extractors_stay_on_their_device(tmp_path, corpora, extractor):
     options = {"extractor": extractor, "width": 16, "node_epochs": 2, "set_epochs": 1}
-    on_both(tmp_path, "extract", options, corpora["graph"])
+    run_on_both(tmp_path, "extract", options, corpora["graph"])
 
 
 @pytest.mark.parametrize("model", ["vae", "diffusion"])
 @pytest.mark.parametrize("bridge_nodes", [False, True])
-def test_bridge_models_keep_to_their_device(tmp_path, corpora, model, bridge_nodes):
+def test_bridge_models_stay_on_their_device(tmp_path, corpora, model, bridge_nodes):
     options = {"model": model, "bridge_nodes": bridge_nodes, "epochs": 2, "width": 16}
-    made = on_both(tmp_path, "bridge", options, corpora["graph"])
-    stored = made.place.read_bytes("model.json", limit=1 << 20)
-    shape = msgspec.json.decode(stored, type=BridgeShape)
-    here = drawn(BridgeModel.fresh(shape, 0, CPU))
-    with pretended_gpu():
-        there = drawn(BridgeModel.fresh(shape, 0, GPU))
+    artifact = run_on_both(tmp_path, "bridge", options, corpora["graph"])
+    data = artifact.location.read_bytes("model.json", limit=1 << 20)
+    shape = msgspec.json.decode(data, type=BridgeShape)
+    cpu_bridges = bridges_between_graphs(BridgeModel.with_random_weights(shape, 0, CPU))
+    with fake_gpu():
+        gpu_bridges = bridges_between_graphs(BridgeModel.with_random_weights(shape, 0, GPU))
     for name in ("attachment", "left", "right", "attribute", "node"):
-        assert np.array_equal(getattr(here, name), getattr(there, name)), name
+        assert np.array_equal(getattr(cpu_bridges, name), getattr(gpu_bridges, name)), name
 
 
-def drawn(model):
-    """Draw bridges between ten graphs and ten others."""
+def bridges_between_graphs(model):
+    """Sample bridges between ten graphs and ten others."""
     table = motif_split("train", 0, 20)
-    known, ptr = model.encode(table), table.node_ptr
+    encoded, ptr = model.encode(table), table.node_ptr
     sizes, slots = table.num_nodes, np.arange(20)
     attachments = Attachments(
         *(ptr[:10], sizes[:10], ptr[10:-1], sizes[10:], slots[:10], slots[10:])
     )
-    nodes = Nodes(known.mean, known.spread, known.counted)
+    nodes = EncodedNodes(encoded.mean, encoded.std, encoded.count_features)
     return draw_bridges(model, nodes, attachments, rng(0, "d"))
 
 
@@ -152,13 +155,13 @@ def on_gpu():
         lambda: torch.rand(3, generator=torch.Generator("cuda")),
     ],
 )
-def test_what_cuda_refuses_the_pretended_gpu_refuses(wrong):
-    with pretended_gpu(), pytest.raises(WrongDeviceError):
+def test_the_fake_gpu_rejects_what_cuda_rejects(wrong):
+    with fake_gpu(), pytest.raises(WrongDeviceError):
         wrong()
 
 
-def test_what_cuda_allows_the_pretended_gpu_allows():
-    with pretended_gpu():
+def test_the_fake_gpu_allows_what_cuda_allows():
+    with fake_gpu():
         value = on_gpu()
         assert value[torch.tensor([0])].device == GPU
         assert (value + torch.tensor(1.0)).device == GPU

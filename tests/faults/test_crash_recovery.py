@@ -1,6 +1,5 @@
-"""Kills, full disks, locked doors, impatience: nothing half-done is ever seen, nothing is lost."""
+"""Kills, full disks, read-only stores and interrupts: nothing incomplete appears or is lost."""
 
-import contextlib
 import json
 import random
 import shutil
@@ -13,16 +12,23 @@ import pytest
 
 import gsx as package
 from gsx.storage.artifacts.store import Store
-from gsx.storage.corpora.verify_corpus import audit
+from gsx.storage.corpora.verify_corpus import verify_artifact
 from tests.support.artifacts import gsx, motif
+from tests.support.drafts import (
+    finished_files,
+    leftover_files,
+    num_finished_units,
+    published_files,
+)
 
-GRAPHS, SHARD = 1000, 150
+NUM_GRAPHS, SHARD_GRAPHS = 1000, 150
 
 
-def command(store, *words, graphs=GRAPHS, form="both"):
+def command(store, *words, graphs=NUM_GRAPHS, file_format="both"):
     return [
         sys.executable, "-m", "gsx", "prepare", "motif-size", "--num-graphs", str(graphs),
-        "--shard-graphs", str(SHARD), "--format", form, "--store", str(store), *map(str, words),
+        "--shard-graphs", str(SHARD_GRAPHS), "--format", file_format, "--store", str(store),
+        *map(str, words),
     ]  # fmt: skip
 
 
@@ -36,142 +42,72 @@ def run(*words, **options):
     return subprocess.run(command(*words, **options), capture_output=True, text=True, check=False)
 
 
-@pytest.fixture
-def ram(tmp_path):
-    """A disk of its own in memory, and a function that gives it other mount options."""
-    folder = tmp_path / "ram"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", folder]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting a small disk in memory is not permitted here")
-
-    def remount(options):
-        subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True)
-
-    yield folder, remount
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
-@pytest.fixture
-def quick(tmp_path):
-    """A folder in memory where that is permitted, else an ordinary one: kills need no real disk."""
-    folder = tmp_path / "quick"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=500m", "tmpfs", folder]
-    mounted = shutil.which("mount") and not subprocess.run(mount, capture_output=True).returncode
-    yield folder
-    if mounted:
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
-def drafts(store):
-    return sorted((store / ".drafts").glob("*"))
-
-
-def finished(store):
-    """Return the inode of every file of a finished unit of the one draft, by path."""
-    found = {}
-    for draft in drafts(store):
-        for record in [*draft.glob("progress/*.json"), *draft.glob("earlier/*.json")]:
-            with contextlib.suppress(FileNotFoundError):  # taken back at this very moment
-                for path in json.loads(record.read_bytes())["files"]:
-                    found[path] = (draft / "content" / path).stat().st_ino
-    return found
-
-
-def published(store):
-    """Return the inode of every file of the one published corpus, by path inside it."""
-    found = {}
-    for root in (store / "corpus").glob("*"):
-        files = (path for path in root.rglob("*") if path.is_file())
-        found |= {path.relative_to(root).as_posix(): path.stat().st_ino for path in files}
-    return found
-
-
-def leftovers(store):
-    """Return what lies in a store beside artifacts and locks."""
-    return [
-        path
-        for path in store.rglob("*")
-        if path.name.endswith(".tmp")
-        or (".drafts" in path.parts and path.name != ".drafts")
-        or (path.name.startswith(".") and path.name not in (".drafts", ".locks"))
-    ]
-
-
-def units(store):
-    """Return how many units of the one draft have a record."""
-    return sum(
-        1 for name in ("progress", "earlier") for _ in store.glob(f".drafts/*/{name}/*.json")
-    )
-
-
-class Killer:
+class RandomKills:
     """Starts builds, kills most of them, and checks the store after every kill."""
 
     def __init__(self):
-        self.dice = random.Random(20260718)
-        self.kills = self.kills_in_the_middle = self.reused = 0
+        self.random = random.Random(20260718)
+        self.kills = self.kills_during_build = self.reused = 0
 
-    def strike(self, process, store):
-        """Kill ``process`` at a random moment: as it starts, or after it finished a few units."""
-        more = self.dice.randrange(6)
-        goal = units(store) + more
-        while process.poll() is None and units(store) < goal:
+    def kill(self, process, store):
+        """Kill ``process`` at a random time: at its start, or after it finished a few units."""
+        extra_units = self.random.randrange(6)
+        goal = num_finished_units(store) + extra_units
+        while process.poll() is None and num_finished_units(store) < goal:
             time.sleep(0.005)
-        time.sleep(self.dice.uniform(0, 0.1 if more else 0.8))
+        time.sleep(self.random.uniform(0, 0.1 if extra_units else 0.8))
         process.kill()
         return process.communicate()
 
     def build(self, store):
-        """Build a corpus, killed again and again until one run survives; return what that said."""
+        """Build a corpus; kill runs until one survives, and return its JSON output."""
         kept = {}
         while True:
             process = start(store, "--json")
-            out, err = self.strike(process, store)
-            require_only_whole_artifacts(store)
+            out, err = self.kill(process, store)
+            require_intact_artifacts(store)
             if process.returncode != -signal.SIGKILL:
                 assert process.returncode == 0, err
-                self.compare(kept, published(store))
+                self.require_same_inodes(kept, published_files(store))
                 return json.loads(out)
             self.kills += 1
-            now = finished(store)
-            self.kills_in_the_middle += len(now) > len(kept)
-            kept = self.compare(kept, now or published(store))
+            finished = finished_files(store)
+            self.kills_during_build += len(finished) > len(kept)
+            kept = self.require_same_inodes(kept, finished or published_files(store))
 
-    def compare(self, before, now):
-        """What was finished before a kill must be the same file afterwards, not one like it."""
+    def require_same_inodes(self, before, after):
+        """Check that files finished before a kill are still the same files, not equal copies."""
         self.reused += len(before)
-        assert {path: now[path] for path in before} == before
-        return now
+        assert {path: after[path] for path in before} == before
+        return after
 
 
-def require_only_whole_artifacts(store):
-    found = Store.at(store)
-    for place in found.all_places():
-        assert audit(place, store=found).problems == ()
+def require_intact_artifacts(store):
+    artifact_store = Store.at(store)
+    for location in artifact_store.all_locations():
+        assert verify_artifact(location, store=artifact_store).problems == ()
 
 
 @pytest.mark.parametrize(
     "kills",
     [pytest.param(10, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.stress)],
 )
-def test_kills_lose_nothing_and_show_nothing_half_done(quick, kills):
-    assert run(quick / "calm").returncode == 0
-    (calm,) = Store.at(quick / "calm").artifacts()
-    killer = Killer()
-    series = 0
-    while killer.kills < kills:
-        store = quick / f"store-{series}"
-        assert killer.build(store)["digest"] == calm.manifest.digest
-        assert leftovers(store) == []
-        series += 1
-    assert killer.kills_in_the_middle >= kills // 6
-    assert killer.reused > 3 * kills
+def test_kills_lose_nothing_and_publish_nothing_incomplete(fast_folder, kills):
+    assert run(fast_folder / "reference").returncode == 0
+    (reference,) = Store.at(fast_folder / "reference").artifacts()
+    random_kills = RandomKills()
+    num_stores = 0
+    while random_kills.kills < kills:
+        store = fast_folder / f"store-{num_stores}"
+        assert random_kills.build(store)["digest"] == reference.manifest.digest
+        assert leftover_files(store) == []
+        num_stores += 1
+    assert random_kills.kills_during_build >= kills // 6
+    assert random_kills.reused > 3 * kills
 
 
 @pytest.mark.slow
-def test_a_full_disk_publishes_nothing_and_the_same_command_finishes_later(ram):
+def test_a_full_disk_publishes_nothing_and_the_same_command_resumes(ram):
     folder, remount = ram
     remount("size=900k")
     store = folder / "store"
@@ -179,98 +115,99 @@ def test_a_full_disk_publishes_nothing_and_the_same_command_finishes_later(ram):
     assert failed.returncode == 3
     assert failed.stderr == (
         f"Error: no space left on {store}. Finished shards are kept; nothing was published.\n"
-        "Free some space (`gsx gc` lists what can go) and run the same command again.\n"
+        "Free some space (`gsx gc` lists what can be deleted), then run the command again.\n"
     )
     assert list(Store.at(store).entries()) == []
-    kept = finished(store)
+    kept = finished_files(store)
     assert len(kept) > 3
     remount("size=200m")
-    made = run(store, "--json", graphs=3000)
-    assert made.returncode == 0, made.stderr
-    result = json.loads(made.stdout)
-    now = published(store)
-    assert {path: now[path] for path in kept} == kept
-    assert audit(Store.at(store).resolve(result["key"]).place).problems == ()
-    assert leftovers(store) == []
+    completed = run(store, "--json", graphs=3000)
+    assert completed.returncode == 0, completed.stderr
+    result = json.loads(completed.stdout)
+    files = published_files(store)
+    assert {path: files[path] for path in kept} == kept
+    assert verify_artifact(Store.at(store).resolve(result["key"]).location).problems == ()
+    assert leftover_files(store) == []
 
 
 def test_a_full_disk_can_be_cleared_with_gc(ram):
     folder, remount = ram
     remount("size=300k")
     store = folder / "store"
-    assert run(store, graphs=3000, form="parquet").returncode == 3
+    assert run(store, graphs=3000, file_format="parquet").returncode == 3
     assert shutil.disk_usage(folder).free < 50_000
-    said = gsx("gc", "--delete", "--store", store)
-    assert said.code == 0
-    assert "1 items" in said.out
+    output = gsx("gc", "--delete", "--store", store)
+    assert output.code == 0
+    assert "1 items" in output.out
     assert shutil.disk_usage(folder).free > 200_000
 
 
 def test_a_read_only_store_can_be_read_but_not_written(ram, tmp_path, monkeypatch):
     folder, remount = ram
     store = Store.at(folder / "store")
-    made = motif(store)
+    artifact = motif(store)
     remount("ro")
     monkeypatch.setenv("GSX_CACHE", str(tmp_path / "another-cache"))
-    url = store.place.url
-    for words in (("ls",), ("show", made.key), ("verify", "--all"), ("lineage", made.key), ("gc",)):
-        said = gsx(*words, "--store", url)
-        assert (said.code, said.err) == (0, ""), words
-    corpus = package.open(made.key, store=url)
+    url = store.location.url
+    key = artifact.key
+    for words in (("ls",), ("show", key), ("verify", "--all"), ("lineage", key), ("gc",)):
+        output = gsx(*words, "--store", url)
+        assert (output.code, output.err) == (0, ""), words
+    corpus = package.open(key, store=url)
     assert sum(batch.num_graphs for batch in corpus.loader(8, shuffle=True)) == 30
-    found = gsx("prepare", "motif-size", "--num-graphs", 30, "--store", url, "--json")
-    assert json.loads(found.out)["reused"] is True
+    reused = gsx("prepare", "motif-size", "--num-graphs", 30, "--store", url, "--json")
+    assert json.loads(reused.out)["reused"] is True
     failed = gsx("prepare", "motif-size", "--num-graphs", 40, "--store", url)
     assert failed.code == 3
     assert failed.err == (
         f"Error: cannot write to {url}: Read-only file system. Finished shards are kept; "
         "nothing was published.\n"
-        "Choose another place with `--store DIR`, or ask for write access.\n"
+        "Choose another location with `--store DIR`, or get write access.\n"
     )
-    removed = gsx("gc", made.key, "--delete", "--store", url)
+    removed = gsx("gc", key, "--delete", "--store", url)
     assert removed.code == 3
     assert "Read-only file system" in removed.err
 
 
-def test_two_commands_for_one_key_at_once_make_it_once(tmp_path):
+def test_two_simultaneous_commands_build_a_key_once(tmp_path):
     running = [start(tmp_path / "store", "--json", graphs=600) for _ in range(2)]
-    said = [process.communicate(timeout=60) for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
-    results = [json.loads(out) for out, _ in said]
+    outputs = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0], outputs
+    results = [json.loads(out) for out, _ in outputs]
     assert sorted(result["reused"] for result in results) == [False, True]
     assert results[0]["digest"] == results[1]["digest"]
     assert len(list(Store.at(tmp_path / "store").entries())) == 1
-    assert leftovers(tmp_path / "store") == []
+    assert leftover_files(tmp_path / "store") == []
 
 
-def test_an_interrupted_command_says_so_and_goes_on_next_time(tmp_path):
+def test_an_interrupted_command_prints_a_message_and_resumes(tmp_path):
     store = tmp_path / "store"
-    process = start(store, graphs=6000, form="parquet")
-    while not finished(store):
+    process = start(store, graphs=6000, file_format="parquet")
+    while not finished_files(store):
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert err.strip() == "Stopped. Finished shards are kept; run the same command to go on."
+    assert err.strip() == "Stopped. Finished shards are kept; run the same command to resume."
     assert list(Store.at(store).entries()) == []
-    kept = finished(store)
-    assert run(store, graphs=6000, form="parquet").returncode == 0
-    now = published(store)
+    kept = finished_files(store)
+    assert run(store, graphs=6000, file_format="parquet").returncode == 0
+    files = published_files(store)
     assert len(kept) > 0
-    assert {path: now[path] for path in kept} == kept
+    assert {path: files[path] for path in kept} == kept
 
 
 @pytest.mark.slow
-def test_a_terminated_command_goes_on_next_time(tmp_path):
+def test_a_terminated_command_resumes(tmp_path):
     store = tmp_path / "store"
-    process = start(store, graphs=6000, form="parquet")
-    while not finished(store):
+    process = start(store, graphs=6000, file_format="parquet")
+    while not finished_files(store):
         assert process.poll() is None
         time.sleep(0.01)
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM
     assert list(Store.at(store).entries()) == []
-    assert run(store, graphs=6000, form="parquet").returncode == 0
+    assert run(store, graphs=6000, file_format="parquet").returncode == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gsx.errors import StoreError
-from gsx.storage.artifacts.atomic_files import explained
+from gsx.storage.artifacts.atomic_files import translate_os_errors
 from gsx.storage.artifacts.store import Store
 from tests.support.artifacts import blob, contents, gsx
 
@@ -30,7 +30,7 @@ from tests.support.artifacts import blob, contents, gsx
     ],
 )
 def test_what_a_disk_refuses_is_explained(error, text):
-    with pytest.raises(StoreError) as caught, explained("here", lost="Lost."):
+    with pytest.raises(StoreError) as caught, translate_os_errors("here", consequence="Lost."):
         raise error
     assert str(caught.value).startswith(text)
     assert caught.value.exit_code == 3
@@ -38,7 +38,7 @@ def test_what_a_disk_refuses_is_explained(error, text):
 
 @pytest.mark.parametrize("error", [OSError(errno.EINVAL, "x"), OSError("odd"), ValueError("x")])
 def test_what_nobody_expected_stays_a_bug(error):
-    with pytest.raises(type(error)) as caught, explained("here", lost="Lost."):
+    with pytest.raises(type(error)) as caught, translate_os_errors("here", consequence="Lost."):
         raise error
     assert caught.value is error
 
@@ -55,7 +55,7 @@ def test_a_store_that_is_a_file_is_named(tmp_path, words):
     assert said.code == 3
     assert said.err == (
         f"Error: {tmp_path}/store is a file, not a store.\n"
-        "Name a directory with `--store DIR` or GSX_STORE.\n"
+        "Pass a directory with `--store DIR` or GSX_STORE.\n"
     )
     assert (tmp_path / "store").read_text() == "not a store"
 
@@ -154,16 +154,16 @@ def as_ordinary_user(*words):
 def test_a_manifest_that_may_not_be_read_is_named_and_the_others_are_listed(common):
     store = Store.at(common)
     good, bad = blob(store), blob(store, config={"size": 2})
-    (bad.place.local / "manifest.json").chmod(0)
+    (bad.location.local / "manifest.json").chmod(0)
     said = as_ordinary_user("ls", "--store", common)
     assert said.code == 3
     assert good.key[:12] in said.out
-    assert f"{bad.place.url}/manifest.json cannot be read: Permission denied" in said.err
+    assert f"{bad.location.url}/manifest.json cannot be read: Permission denied" in said.err
 
 
 def test_a_file_that_may_not_be_read_is_named(common):
     made = blob(Store.at(common))
-    (made.place.local / "data/a.bin").chmod(0)
+    (made.location.local / "data/a.bin").chmod(0)
     said = as_ordinary_user("verify", "--all", "--store", common)
     assert said.code == 3
     assert "data/a.bin cannot be read: Permission denied" in said.out
@@ -188,5 +188,5 @@ def test_a_store_that_may_not_be_written_is_named(common):
     assert said.err == (
         f"Error: cannot write to {common}/store: Permission denied. Finished shards are kept; "
         "nothing was published.\n"
-        "Choose another place with `--store DIR`, or ask for write access.\n"
+        "Choose another location with `--store DIR`, or get write access.\n"
     )

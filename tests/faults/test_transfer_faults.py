@@ -8,7 +8,6 @@ import pytest
 from gsx.stages.export.export import export
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from tests.faults.test_crash_recovery import ram  # noqa: F401
 from tests.support.artifacts import gsx as run
 from tests.support.artifacts import motif
 
@@ -101,7 +100,7 @@ def test_a_directory_that_is_not_empty_is_left_as_it_is(layout, sound, tmp_path)
 
 
 @pytest.mark.parametrize("layout", ["portable", "pyg", "good", "ogb", "dgl", "csv"])
-def test_a_really_full_disk_is_told_and_left_empty(layout, sound, ram):  # noqa: F811
+def test_a_really_full_disk_is_told_and_left_empty(layout, sound, ram):
     folder, remount = ram
     remount("size=16k")
     said = run("export", sound / "corpus", folder / "out", "--to", layout, "--store",
@@ -126,8 +125,8 @@ def test_nothing_is_written_into_an_artifact(command, sound):
     words = [word.format(corpus=corpus) for word in command]
     said = run(*words, "--store", sound / "store")
     assert said.code == 3
-    assert f"lies inside the artifact {corpus}" in said.err
-    assert "Name a place outside of it." in said.err
+    assert f"is inside the artifact {corpus}" in said.err
+    assert "Choose a path outside of it." in said.err
     assert sorted(corpus.rglob("*")) == before
 
 
@@ -136,11 +135,11 @@ def test_a_file_is_not_written_over_a_directory(option, sound, tmp_path):
     command, name = option
     said = run(command, sound / "corpus", name, tmp_path, "--store", sound / "store")
     assert said.code == 3
-    assert f"{tmp_path} is a directory; nothing was written. Name a file in it." in said.err
+    assert f"{tmp_path} is a directory; nothing was written. Choose a file name." in said.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_no_key_page_or_picture(sound, ram):  # noqa: F811
+def test_a_full_disk_leaves_no_key_page_or_picture(sound, ram):
     folder, remount = ram
     remount("size=8k")
     (folder / "fill").write_bytes(b"x" * 8192)
@@ -156,7 +155,7 @@ def test_a_full_disk_leaves_no_key_page_or_picture(sound, ram):  # noqa: F811
         assert [path.name for path in folder.iterdir()] == ["fill"]
 
 
-def test_signing_again_on_a_full_disk_keeps_the_signature_that_was_there(sound, ram):  # noqa: F811
+def test_signing_again_on_a_full_disk_keeps_the_signature_that_was_there(sound, ram):
     folder, remount = ram
     corpus = folder / "corpus"
     shutil.copytree(sound / "corpus", corpus)

@@ -8,25 +8,30 @@ import pytest
 
 import gsx as package
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Store
-from gsx.storage.artifacts.worker_upload import forget_records, records_of, ship, shipped
-from gsx.storage.corpora.verify_corpus import audit
-from gsx.storage.sharing.copy_out import send_artifact
-from tests.integration.test_remote_stores import (  # noqa: F401  (fixtures)
-    ACCESS,
-    SECRET,
-    UNCLOSED,
-    listed,
-    memory,
-    s3,
-    server,
+from gsx.storage.artifacts.worker_upload import (
+    find_uploaded_shard,
+    remove_upload_records,
+    upload_records,
+    upload_shard,
 )
+from gsx.storage.corpora.verify_corpus import verify_artifact
+from gsx.storage.sharing.copy_out import upload_copy
 from tests.support.artifacts import gsx
-from tests.support.cluster import environment, made, prepared, run, shards_of, start, workers_of
+from tests.support.cluster import (
+    environment,
+    json_output,
+    prepare_inputs,
+    run_generate,
+    shards_in_state,
+    start_generate,
+    worker_processes,
+)
+from tests.support.remote_stores import ACCESS, SECRET, ignore_unclosed_sessions, list_files
 
 pytestmark = [
-    pytest.mark.filterwarnings(f"ignore:{UNCLOSED}:ResourceWarning"),
+    ignore_unclosed_sessions,
     pytest.mark.timeout(900),
 ]
 SIZES = {"count": 1000, "shard": 25}
@@ -36,8 +41,8 @@ SIZES = {"count": 1000, "shard": 25}
 def source(tmp_path_factory):
     """A local store with a corpus and a bridge model, their keys, and what a calm run makes."""
     folder = tmp_path_factory.mktemp("source")
-    keys = prepared(folder)
-    return folder, keys, made(run(keys, folder, **SIZES))["digest"]
+    keys = prepare_inputs(folder)
+    return folder, keys, json_output(run_generate(keys, folder, **SIZES))["digest"]
 
 
 def sent(source, url):
@@ -45,7 +50,7 @@ def sent(source, url):
     local = Store.at(source[0])
     for key in source[1].values():
         artifact = local.resolve(key)
-        send_artifact(artifact, f"{url}/{artifact.manifest.kind}/{key[:32]}")
+        upload_copy(artifact, f"{url}/{artifact.manifest.kind}/{key[:32]}")
     return source[1]
 
 
@@ -56,43 +61,43 @@ def events_of(cache):
 
 def test_workers_killed_while_they_upload_lose_nothing_and_tell_nothing(
     source,
-    s3,  # noqa: F811
+    s3,
     tmp_path,
 ):
     keys = sent(source, s3)
     env = environment(GSX_CACHE=str(tmp_path / "cache"))
-    process = start(keys, s3, "--workers", 2, env=env, **SIZES)
-    place = Store.at(s3).place
-    while len([path for path in listed(Store.at(s3)) if path.startswith(".drafts/")]) < 3:
+    process = start_generate(keys, s3, "--workers", 2, env=env, **SIZES)
+    place = Store.at(s3).location
+    while len([path for path in list_files(Store.at(s3)) if path.startswith(".drafts/")]) < 3:
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
-    workers = workers_of(process)
+    workers = worker_processes(process)
     process.kill()
     process.communicate()
     _, left = psutil.wait_procs(workers, timeout=60)
     assert not left  # workers end with their client
-    records = [path for path in listed(Store.at(s3)) if path.startswith(".drafts/")]
+    records = [path for path in list_files(Store.at(s3)) if path.startswith(".drafts/")]
     assert [kind for kind, _, _ in Store.at(s3).entries()] == ["bridge", "corpus"]
-    done = run(keys, s3, "--workers", 2, env=env, **SIZES)
-    said = made(done)
+    done = run_generate(keys, s3, "--workers", 2, env=env, **SIZES)
+    said = json_output(done)
     assert said["digest"] == source[2]
     events = events_of(tmp_path / "cache")
-    assert len(shards_of(events, "kept")) == len(records)
-    assert not [path for path in listed(Store.at(s3)) if path.startswith(".")]
-    assert audit(Store.at(s3).resolve(said["key"]).place).problems == ()
+    assert len(shards_in_state(events, "kept")) == len(records)
+    assert not [path for path in list_files(Store.at(s3)) if path.startswith(".")]
+    assert verify_artifact(Store.at(s3).resolve(said["key"]).location).problems == ()
     corpus = package.open(said["key"], store=s3)
     assert sum(b.num_graphs for b in corpus.loader(64, split="train", cache="never")) == 1120
     texts = [done.stdout.encode(), done.stderr.encode()]
-    texts += [place.read_bytes(path, limit=1 << 24) for path in listed(Store.at(s3))]
+    texts += [place.read_bytes(path, limit=1 << 24) for path in list_files(Store.at(s3))]
     texts += [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert not any(word.encode() in text for text in texts for word in (ACCESS, SECRET))
 
 
 @pytest.mark.stress
-def test_two_clients_with_workers_share_the_work_and_one_publishes(source, s3, tmp_path):  # noqa: F811
+def test_two_clients_with_workers_share_the_work_and_one_publishes(source, s3, tmp_path):
     keys = sent(source, s3)
     running = [
-        start(
+        start_generate(
             keys, s3, "--workers", 1, env=environment(GSX_CACHE=str(tmp_path / f"{n}")), **SIZES
         )
         for n in range(2)
@@ -101,16 +106,16 @@ def test_two_clients_with_workers_share_the_work_and_one_publishes(source, s3, t
     assert [process.returncode for process in running] == [0, 0], said
     results = [json.loads(out) for out, _ in said]
     assert {result["digest"] for result in results} == {source[2]}
-    assert audit(Store.at(s3).resolve(results[0]["key"]).place).problems == ()
-    assert not [path for path in listed(Store.at(s3)) if path.startswith(".")]
+    assert verify_artifact(Store.at(s3).resolve(results[0]["key"]).location).problems == ()
+    assert not [path for path in list_files(Store.at(s3)) if path.startswith(".")]
 
 
-def test_a_copy_goes_to_an_object_store_whole(s3, tmp_path):  # noqa: F811
+def test_a_copy_goes_to_an_object_store_whole(s3, tmp_path):
     words = ("prepare", "motif-size", "--num-graphs", 30, "--store", tmp_path / "store", "--json")
     said = json.loads(gsx(*words, "--out", f"{s3}/copy").out)
     assert said["path"] == f"{s3}/copy"
     assert len(package.open(f"{s3}/copy")) == 30
-    assert audit(Place.at(f"{s3}/copy")).problems == ()
+    assert verify_artifact(Location.at(f"{s3}/copy")).problems == ()
     assert json.loads(gsx(*words, "--out", f"{s3}/copy").out)["reused"] is True
     other = gsx(*words[:2], "--num-graphs", 40, *words[4:], "--out", f"{s3}/copy")
     assert other.code == 3
@@ -129,45 +134,45 @@ def draft(tmp_path):
 NAMES = ("data/a", "hashes/a")
 
 
-def test_a_shipped_shard_is_found_again_by_the_same_code_only(memory, draft):  # noqa: F811
-    store = Place.at(memory)
-    target, records = store.child("corpus/x"), records_of(store, "0" * 64)
-    assert shipped(NAMES, target, records, "code") is None
-    made = ship(draft, NAMES, target, records, {"rows": 3}, "code")
-    assert shipped(NAMES, target, records, "code") == made
-    assert made.facts == {"rows": 3}
-    assert shipped(NAMES, target, records, "other code") is None
-    assert shipped(NAMES[:1], target, records, "code") is None
+def test_a_shipped_shard_is_found_again_by_the_same_code_only(memory, draft):
+    store = Location.at(memory)
+    target, records = store.child("corpus/x"), upload_records(store, "0" * 64)
+    assert find_uploaded_shard(NAMES, target, records, "code") is None
+    made = upload_shard(draft, NAMES, target, records, {"rows": 3}, "code")
+    assert find_uploaded_shard(NAMES, target, records, "code") == made
+    assert made.stats == {"rows": 3}
+    assert find_uploaded_shard(NAMES, target, records, "other code") is None
+    assert find_uploaded_shard(NAMES[:1], target, records, "code") is None
     assert list(Store(store).entries()) == []
-    forget_records(records)
-    assert shipped(NAMES, target, records, "code") is None
-    forget_records(records)
+    remove_upload_records(records)
+    assert find_uploaded_shard(NAMES, target, records, "code") is None
+    remove_upload_records(records)
 
 
-def test_two_publishers_may_forget_the_same_records_at_once(memory, draft, monkeypatch):  # noqa: F811
-    store = Place.at(memory)
-    target, records = store.child("corpus/z"), records_of(store, "2" * 64)
-    ship(draft, NAMES, target, records, {}, "code")
+def test_two_publishers_may_forget_the_same_records_at_once(memory, draft, monkeypatch):
+    store = Location.at(memory)
+    target, records = store.child("corpus/z"), upload_records(store, "2" * 64)
+    upload_shard(draft, NAMES, target, records, {}, "code")
     look = records.fs.expand_path
 
     def late(*words, **options):
         monkeypatch.undo()
-        forget_records(records)
+        remove_upload_records(records)
         return look(*words, **options)
 
     monkeypatch.setattr(records.fs, "expand_path", late)
-    forget_records(records)
+    remove_upload_records(records)
     assert records.fs.expand_path == look
-    assert shipped(NAMES, target, records, "code") is None
+    assert find_uploaded_shard(NAMES, target, records, "code") is None
 
 
 @pytest.mark.parametrize("damage", [b"fi", b"other", None])
-def test_a_shipped_shard_that_changed_is_made_again(memory, draft, damage):  # noqa: F811
-    store = Place.at(memory)
-    target, records = store.child("corpus/y"), records_of(store, "1" * 64)
-    ship(draft, NAMES, target, records, {}, "code")
+def test_a_shipped_shard_that_changed_is_made_again(memory, draft, damage):
+    store = Location.at(memory)
+    target, records = store.child("corpus/y"), upload_records(store, "1" * 64)
+    upload_shard(draft, NAMES, target, records, {}, "code")
     if damage is None:
         target.fs.rm_file(target.path("data/a"))
     else:
         target.fs.pipe_file(target.path("data/a"), damage)
-    assert shipped(NAMES, target, records, "code") is None
+    assert find_uploaded_shard(NAMES, target, records, "code") is None

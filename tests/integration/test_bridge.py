@@ -11,14 +11,14 @@ from safetensors.torch import load
 
 from gsx.errors import StageError, UsageError
 from gsx.seeds import rng
-from gsx.stages.bridge.cut_dataset import cross_pairs, cut_graphs, wedges
+from gsx.stages.bridge.cut_dataset import cross_pairs, cut_graphs, remove_middle_nodes
 from gsx.stages.bridge.stage import BridgeConfig, frequent_rows, resolve
 from gsx.stages.graphs.subgraphs import global_edges
-from gsx.stages.graphs.weighted_sampling import draw_from_odds
-from gsx.stages.nn.bridge_diffusion import STEPS, earlier, kept, noised
-from gsx.stages.nn.bridge_features import learn_code
+from gsx.stages.graphs.weighted_sampling import sample_without_replacement
+from gsx.stages.nn.bridge_diffusion import DIFFUSION_STEPS, reverse_step_probability, keep_probability, add_noise
+from gsx.stages.nn.bridge_features import fit_bridge_encoding
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
-from gsx.stages.nn.bridge_sampling import Attachments, Drawer, Nodes, draw_bridges
+from gsx.stages.nn.bridge_sampling import Attachments, BridgeSampler, EncodedNodes, draw_bridges
 from tests.conftest import motif_split
 from tests.support.run_stages import run_recipe
 
@@ -37,9 +37,9 @@ def model(made):
 
 def load_model(artifact):
     shape = msgspec.json.decode(
-        artifact.place.read_bytes("model.json", limit=1 << 20), type=BridgeShape
+        artifact.location.read_bytes("model.json", limit=1 << 20), type=BridgeShape
     )
-    weights = load(artifact.place.read_bytes("weights.safetensors", limit=1 << 30))
+    weights = load(artifact.location.read_bytes("weights.safetensors", limit=1 << 30))
     return BridgeModel.load(shape, weights, torch.device("cpu"))
 
 
@@ -58,7 +58,7 @@ def test_the_counter_knows_more_than_the_rates(made):
 
 
 def test_the_loss_falls(made):
-    history = json.loads(made["bridge"].place.read_bytes("history.json", limit=1 << 20))
+    history = json.loads(made["bridge"].location.read_bytes("history.json", limit=1 << 20))
     assert len(history) == 6
     assert history[-1]["bridge"] < 0.8 * history[0]["bridge"]
 
@@ -70,7 +70,7 @@ def test_the_same_recipe_gives_the_same_weights(made, tmp_path):
 
 def test_the_order_of_two_components_does_not_matter(model):
     latent = torch.from_numpy(rng(0, "z").standard_normal((6, 16)).astype(np.float32))
-    terms = model.decoder.node_terms(latent)
+    terms = model.decoder.node_factors(latent)
     left, right = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5])
     with torch.no_grad():
         assert torch.allclose(
@@ -81,7 +81,7 @@ def test_the_order_of_two_components_does_not_matter(model):
 
 def test_a_grid_of_pairs_has_the_logits_of_its_pairs(model):
     latent = torch.from_numpy(rng(0, "z").standard_normal((5, 16)).astype(np.float32))
-    terms = model.decoder.node_terms(latent)
+    terms = model.decoder.node_factors(latent)
     with torch.no_grad():
         grid = model.decoder.grid_logits(terms, torch.tensor([[0, 1]]), torch.tensor([[2, 3, 4]]))
         pairs = model.decoder.pair_logits(
@@ -103,7 +103,7 @@ def encoded_pair(model, graphs=40):
         left_slot=slots,
         right_slot=half + slots,
     )
-    return table, Nodes(known.mean, known.spread, known.counted), attachments
+    return table, EncodedNodes(known.mean, known.std, known.count_features), attachments
 
 
 @pytest.mark.parametrize("pairs", ["learned", "random"])
@@ -126,8 +126,8 @@ def test_nodes_that_are_not_free_get_no_bridge(model):
     free[table.node_ptr[:-1]] = True
     free[table.node_ptr[3]] = False
     stream = rng(0, "d")
-    drawer = Drawer.of(model, nodes, stream, pairs="learned", counts="expected")
-    found = drawer.draw(attachments, stream, free)
+    drawer = BridgeSampler.from_encoded(model, nodes, stream, pairs="learned", counts="expected")
+    found = drawer.sample(attachments, stream, free)
     assert found.attachment.tolist() == [row for row in range(20) if row != 3]
     assert np.isin(found.left, table.node_ptr).all()
 
@@ -141,21 +141,21 @@ def test_a_single_bridge_is_drawn_as_if_all_pairs_had_been_looked_at(model, monk
 
     def draw():
         stream = rng(0, "d")
-        drawer = Drawer.of(single, nodes, stream, pairs="learned", counts="expected")
-        return drawer.draw(attachments, stream, free)
+        drawer = BridgeSampler.from_encoded(single, nodes, stream, pairs="learned", counts="expected")
+        return drawer.sample(attachments, stream, free)
 
     found = draw()
     assert found.attachment.tolist() == [row for row in range(20) if row != 2]
 
     def masked(run, free, stream):
         ptr = run.attachments.ptr
-        left, right = run.attachments.ends(np.arange(ptr[-1]), np.repeat(
+        left, right = run.attachments.node_pairs(np.arange(ptr[-1]), np.repeat(
             np.arange(len(run.attachments)), np.diff(ptr)))  # fmt: skip
         odds = np.exp(np.clip(run.logits(), -30, 30)) * (free[left] & free[right])
-        at, pair = draw_from_odds(odds, ptr, np.ones(len(ptr) - 1, np.int64), stream)
-        return at, *run.attachments.ends(pair, at)
+        at, pair = sample_without_replacement(odds, ptr, np.ones(len(ptr) - 1, np.int64), stream)
+        return at, *run.attachments.node_pairs(pair, at)
 
-    monkeypatch.setattr("gsx.stages.nn.bridge_sampling._draw_single", masked)
+    monkeypatch.setattr("gsx.stages.nn.bridge_sampling._sample_single_bridges", masked)
     again = draw()
     assert found.left.tolist() == again.left.tolist()
     assert found.right.tolist() == again.right.tolist()
@@ -181,11 +181,11 @@ def test_diffusion_and_bridge_nodes_learn_and_draw(tmp_path):
 
 
 def test_noise_goes_from_nothing_to_everything():
-    assert float(kept(torch.tensor(0.0))) == 1
-    assert float(kept(torch.tensor(float(STEPS)))) == pytest.approx(0, abs=1e-12)
+    assert float(keep_probability(torch.tensor(0.0))) == 1
+    assert float(keep_probability(torch.tensor(float(DIFFUSION_STEPS)))) == pytest.approx(0, abs=1e-12)
     bits = torch.tensor([1.0, 0.0]).repeat(20_000)
     level, rate = torch.full((40_000,), 0.5), torch.full((40_000,), 0.2)
-    noisy = noised(bits, rate, level, torch.Generator().manual_seed(0))
+    noisy = add_noise(bits, rate, level, torch.Generator().manual_seed(0))
     assert float(noisy[::2].mean()) == pytest.approx(0.6, abs=0.02)
     assert float(noisy[1::2].mean()) == pytest.approx(0.1, abs=0.02)
 
@@ -195,8 +195,8 @@ def test_the_step_back_is_the_rule_of_bayes():
     step, rate = 5, 0.3
     stream = np.random.default_rng(0)
     size = 400_000
-    before = float(kept(torch.tensor(float(step - 1))))
-    now = float(kept(torch.tensor(float(step))))
+    before = float(keep_probability(torch.tensor(float(step - 1))))
+    now = float(keep_probability(torch.tensor(float(step))))
     true = stream.random(size) < 0.4
     earlier_bits = np.where(stream.random(size) < before, true, stream.random(size) < rate)
     later = np.where(stream.random(size) < now / before, earlier_bits, stream.random(size) < rate)
@@ -204,7 +204,7 @@ def test_the_step_back_is_the_rule_of_bayes():
     # Given the true bit, the step back does not depend on how likely it was.
     for value in (0, 1):
         belief = torch.full((2,), float(value))
-        told = earlier(seen, belief, torch.full((2,), rate), step)
+        told = reverse_step_probability(seen, belief, torch.full((2,), rate), step)
         for column, bit in enumerate((True, False)):
             chosen = (true == bool(value)) & (later == bit)
             assert float(told[column]) == pytest.approx(earlier_bits[chosen].mean(), abs=0.01)
@@ -212,7 +212,7 @@ def test_the_step_back_is_the_rule_of_bayes():
 
 def test_pairs_of_a_large_cut_are_sampled_and_weighted(monkeypatch):
     table = motif_split("train", 0, 60).select(["node_feat"])
-    code = learn_code(table)
+    code = fit_bridge_encoding(table)
     cut = cut_graphs(table, code, rng(0, "cut"), levels=1)
     every = cross_pairs(cut, rng(0, "p"))
     monkeypatch.setattr("gsx.stages.bridge.cut_dataset.PAIRS_PER_CUT", 10)
@@ -226,7 +226,7 @@ def test_pairs_of_a_large_cut_are_sampled_and_weighted(monkeypatch):
 
 def test_cuts_remember_the_edges_they_removed():
     table = motif_split("train", 0, 50).select(["node_feat"])
-    cut = cut_graphs(table, learn_code(table), rng(0, "cut"), levels=1)
+    cut = cut_graphs(table, fit_bridge_encoding(table), rng(0, "cut"), levels=1)
     kept_edges = cut.left.num_edges + cut.right.num_edges
     assert (kept_edges + 2 * np.diff(cut.bridge_left.ptr)).tolist() == table.num_edges.tolist()
     assert (
@@ -236,7 +236,7 @@ def test_cuts_remember_the_edges_they_removed():
 
 def test_a_wedge_takes_out_a_node_between_two_others():
     table = motif_split("train", 0, 50).select(["node_feat"])
-    wedge = wedges(table, learn_code(table), rng(0, "w"))
+    wedge = remove_middle_nodes(table, fit_bridge_encoding(table), rng(0, "w"))
     assert (wedge.graphs.num_nodes == table.num_nodes - 1).all()
     assert (wedge.left != wedge.right).all()
     assert (np.maximum(wedge.left, wedge.right) < wedge.graphs.num_nodes).all()

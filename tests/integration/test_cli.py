@@ -1,4 +1,4 @@
-"""The command line, run as a program: outputs, errors, exit codes, 80 columns."""
+"""The command line in a subprocess: output, errors, exit codes, 80 columns."""
 
 import json
 import os
@@ -27,20 +27,20 @@ def gsx(*words, cwd=None, env=None):
 
 
 @pytest.fixture
-def made(tmp_path):
-    """A folder whose ./artifacts holds one small corpus; returns the folder and the JSON of it."""
+def prepared(tmp_path):
+    """A directory with a small corpus in ./artifacts, and the JSON output about the corpus."""
     result = gsx("prepare", "motif-size", "--num-graphs", "60", "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     return tmp_path, json.loads(result.stdout)
 
 
 def test_help_is_instant():
-    def fastest(start):
+    def fastest(run):
         times = []
         for _ in range(6):
-            began = time.perf_counter()
-            start()
-            times.append(time.perf_counter() - began)
+            started = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - started)
         return min(times)
 
     bare = fastest(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
@@ -48,7 +48,7 @@ def test_help_is_instant():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_within_80_columns(command):
+def test_every_help_page_fits_80_columns(command):
     result = gsx(command, "--help")
     assert result.returncode == 0
     assert len(result.stdout.splitlines()) > 5
@@ -56,14 +56,14 @@ def test_every_command_explains_itself_within_80_columns(command):
     assert result.stdout == gsx(command, "-h").stdout
 
 
-def test_help_lists_every_command_with_a_whole_sentence():
+def test_help_lists_every_command_with_a_full_sentence():
     lines = gsx("--help").stdout.split("Commands:")[1].strip().splitlines()
     assert sorted(line.split()[0] for line in lines) == sorted(COMMANDS)
     assert all(line.endswith(".") and not line.endswith("...") for line in lines)
 
 
-def test_a_command_that_makes_an_artifact_prints_one_object(made):
-    _, result = made
+def test_a_command_that_builds_an_artifact_prints_one_json_object(prepared):
+    _, result = prepared
     assert list(result) == ["key", "kind", "path", "digest", "reused", "counts", "seconds"]
     assert result["kind"] == "corpus"
     assert result["reused"] is False
@@ -72,27 +72,27 @@ def test_a_command_that_makes_an_artifact_prints_one_object(made):
     }  # fmt: skip
 
 
-def test_a_second_identical_run_does_nothing_and_says_so(made):
-    folder, first = made
+def test_an_identical_run_reuses_the_artifact(prepared):
+    folder, first = prepared
     again = json.loads(
         gsx("prepare", "motif-size", "--num-graphs", "60", "--json", cwd=folder).stdout
     )
     assert again["reused"] is True
     assert again["digest"] == first["digest"]
-    spoken = gsx("prepare", "motif-size", "--num-graphs", "60", cwd=folder).stdout
-    assert "already there" in spoken
+    text = gsx("prepare", "motif-size", "--num-graphs", "60", cwd=folder).stdout
+    assert "reused" in text
 
 
-def test_progress_is_silent_when_stderr_is_no_terminal(tmp_path):
+def test_progress_is_hidden_if_stderr_is_not_a_terminal(tmp_path):
     assert gsx("prepare", "motif-size", "--num-graphs", "60", cwd=tmp_path).stderr == ""
 
 
-def test_quiet_says_nothing(tmp_path):
+def test_quiet_prints_nothing(tmp_path):
     result = gsx("prepare", "motif-size", "--num-graphs", "60", "--quiet", cwd=tmp_path)
     assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
 
 
-def test_the_store_is_the_option_else_the_variable_else_the_folder(tmp_path):
+def test_the_store_is_the_option_or_the_variable_or_the_default(tmp_path):
     words = ("prepare", "motif-size", "--num-graphs", "60")
     gsx(*words, cwd=tmp_path)
     gsx(*words, cwd=tmp_path, env={"GSX_STORE": "from-variable"})
@@ -101,8 +101,8 @@ def test_the_store_is_the_option_else_the_variable_else_the_folder(tmp_path):
     assert stores == {"artifacts", "from-variable", "from-option"}
 
 
-def test_show_prints_the_manifest_with_splits_and_environments(made):
-    folder, result = made
+def test_show_prints_the_manifest_with_splits_and_environments(prepared):
+    folder, result = prepared
     shown = json.loads(gsx("show", result["key"][:8], "--json", cwd=folder).stdout)
     assert shown["key"] == result["key"]
     assert shown["splits"] == result["counts"]
@@ -111,8 +111,8 @@ def test_show_prints_the_manifest_with_splits_and_environments(made):
     assert shown["quality"] == {}
 
 
-def test_show_finds_the_latest_of_a_kind(made):
-    folder, _ = made
+def test_show_finds_the_latest_artifact_of_a_kind(prepared):
+    folder, _ = prepared
     newer = json.loads(
         gsx("prepare", "motif-base", "--num-graphs", "60", "--json", cwd=folder).stdout
     )
@@ -120,8 +120,8 @@ def test_show_finds_the_latest_of_a_kind(made):
     assert json.loads(shown)["key"] == newer["key"]
 
 
-def test_listings_fit_80_columns(made):
-    folder, result = made
+def test_listings_fit_80_columns(prepared):
+    folder, result = prepared
     key = result["key"]
     gsx("describe", key, cwd=folder)
     for words in (("ls",), ("show", key), ("describe", key), ("lineage", key), ("datasets",),
@@ -131,8 +131,8 @@ def test_listings_fit_80_columns(made):
         assert max(map(len, output.splitlines())) <= 80, output
 
 
-def test_ls_lists_kinds_apart(made):
-    folder, result = made
+def test_ls_groups_artifacts_by_kind(prepared):
+    folder, result = prepared
     gsx("describe", result["key"], cwd=folder)
     rows = json.loads(gsx("ls", "--json", cwd=folder).stdout)["artifacts"]
     assert [row["kind"] for row in rows] == ["corpus", "statistics"]
@@ -140,17 +140,17 @@ def test_ls_lists_kinds_apart(made):
     assert [row["kind"] for row in only] == ["statistics"]
 
 
-def test_lineage_goes_back_to_the_corpus(made):
-    folder, result = made
+def test_lineage_goes_back_to_the_corpus(prepared):
+    folder, result = prepared
     described = json.loads(gsx("describe", result["key"], "--json", cwd=folder).stdout)
     steps = json.loads(gsx("lineage", described["key"], "--json", cwd=folder).stdout)["lineage"]
     assert [(step["depth"], step["kind"]) for step in steps] == [(0, "statistics"), (1, "corpus")]
     assert steps[1]["key"] == result["key"]
 
 
-def test_export_writes_zarr_to_a_directory_that_opens_alone(made):
-    folder, result = made
-    out = folder / "given"
+def test_export_writes_zarr_to_a_directory(prepared):
+    folder, result = prepared
+    out = folder / "exported"
     exported = json.loads(
         gsx("export", result["key"], "--to", "zarr", "--out", str(out), "--json", cwd=folder).stdout
     )
@@ -159,8 +159,8 @@ def test_export_writes_zarr_to_a_directory_that_opens_alone(made):
     assert (out / "zarr" / "train-00000-of-00001" / "zarr.json").is_file()
 
 
-def test_a_target_that_is_not_empty_is_left_alone(made):
-    folder, result = made
+def test_a_target_directory_that_is_not_empty_is_rejected(prepared):
+    folder, result = prepared
     out = folder / "mine"
     out.mkdir()
     (out / "thesis.txt").write_text("do not lose")
@@ -170,28 +170,28 @@ def test_a_target_that_is_not_empty_is_left_alone(made):
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
-def test_diff_names_what_was_asked_differently(made):
-    folder, first = made
+def test_diff_lists_different_options(prepared):
+    folder, first = prepared
     second = json.loads(
         gsx("prepare", "motif-size", "--num-graphs", "60", "--seed", "1", "--json",
             cwd=folder).stdout
     )  # fmt: skip
     words = ("diff", first["key"], second["key"], "--json")
-    found = json.loads(gsx(*words, cwd=folder).stdout)
-    assert found["same_content"] is False
-    assert {"where": "config.seed", "left": 0, "right": 1} in found["differences"]
+    output = json.loads(gsx(*words, cwd=folder).stdout)
+    assert output["same_content"] is False
+    assert {"where": "config.seed", "left": 0, "right": 1} in output["differences"]
 
 
-def test_verify_counts_files_and_graphs(made):
-    folder, result = made
+def test_verify_counts_files_and_graphs(prepared):
+    folder, result = prepared
     checked = json.loads(gsx("verify", "--all", "--json", cwd=folder).stdout)
     assert checked["ok"] is True
     (row,) = checked["artifacts"]
     assert (row["key"], row["graphs"], row["problems"]) == (result["key"], 60, [])
 
 
-def test_gc_removes_nothing_without_delete(made):
-    folder, result = made
+def test_gc_deletes_nothing_without_delete(prepared):
+    folder, result = prepared
     listed = json.loads(gsx("gc", result["key"], "--json", cwd=folder).stdout)
     assert listed["removed"] is False
     assert gsx("show", result["key"], cwd=folder).returncode == 0
@@ -212,40 +212,40 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
         (("prepare", "motif-sise"), 2, "no dataset `motif-sise`. Did you mean `motif-size`?"),
         (("prepare", "motif-size", "--num-graphs", "9"), 2, "Ask for at least 10."),
         (("prepare", "motif-size", "--num-graphs", "x"), 2, "'x' is not a valid integer"),
-        (("prepare",), 2, "Missing argument 'DATASET'. `gsx datasets` lists them; your own data "
-         "is named with --smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or --nodes "
-         "FILE."),
+        (("prepare",), 2, "Missing argument 'DATASET'. `gsx datasets` lists the datasets; "
+         "for your own data use --smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or "
+         "--nodes FILE."),
         (("prepare", "motif-size", "--tu", "x"), 2,
-         "name one thing to prepare: a dataset, --smiles FILE, --tu DIR|ZIP, "),
-        (("prepare", "--edges", "x.csv"), 2, "--edges goes with --nodes FILE"),
+         "give exactly one source: a dataset, --smiles FILE, --tu DIR|ZIP, "),
+        (("prepare", "--edges", "x.csv"), 2, "--edges needs --nodes FILE"),
         (("prepare", "--nodes", "x.csv", "--target", "y"), 2,
          "no file to read. Name it: `gsx prepare --nodes FILE.csv --edges FILE.csv`."),
         (("prepare", "--ogb", "x"), 2, "no folder x. Name it: `gsx prepare --ogb DIR`."),
         (("prepare", "--good", "x"), 2, "no folder x. Name it: `gsx prepare --good DIR`."),
         (("prepare", "--pyg", "x.pt"), 2, "no file x.pt. Name it: `gsx prepare --pyg FILE.pt`."),
         (("prepare", "--smiles", "x.csv", "--target", "y", "--ratios", "1/2"), 2,
-         "--ratios takes three shares such as 0.8/0.1/0.1; got `1/2`"),
+         "--ratios takes three fractions such as 0.8/0.1/0.1; got `1/2`"),
         (("prepare", "--smiles", "x.csv", "--target", "y"), 2,
          "no file x.csv. Name it: `gsx prepare --smiles FILE.csv`."),
         (("prepare", "motif-size", "--domain", "size"), 2,
          "motif-size has no option `domain`. It has none of its own."),
         (("prepare", "motif-size", "--num-graphs", "0"), 2, "num_graphs must lie in 1.."),
         (("prepare", "motif-size", "--frm", "zarr"), 2, "No such option '--frm'"),
-        (("show",), 2, "name an artifact, or say `--kind KIND --latest`"),
+        (("show",), 2, "Name one, or use `--kind KIND --latest`."),
         (("show", "abcdef"), 3, "no artifact `abcdef` in artifacts."),
         (("show", "--kind", "corpus", "--latest"), 3, "no corpus in artifacts"),
-        (("verify",), 2, "name artifacts to verify, or say `--all`"),
+        (("verify",), 2, "Name artifacts to verify, or use `--all`."),
         (("run", "none.toml"), 2, "no recipe none.toml"),
         (("generate", "none.toml", "--featx"), 2, "no recipe none.toml"),
         (("describe", "abcdef"), 3, "no corpus artifact `abcdef` in artifacts."),
         (("pretrain", "mask", "cbas-color"), 2,
-         "`cbas-color` is a dataset. Make a corpus of it with `gsx prepare cbas-color`, and type "
-         "the key that it prints."),
+         "`cbas-color` is a dataset, not a corpus. Run `gsx prepare cbas-color` and pass the key "
+         "that it prints."),
         (("train", "motif-sise"), 2,
          "no dataset and no corpus `motif-sise`. Did you mean `motif-size`?"),
     ],
 )  # fmt: skip
-def test_mistakes_get_one_clear_line_and_their_exit_code(tmp_path, words, code, text):
+def test_user_errors_print_one_line_and_set_the_exit_code(tmp_path, words, code, text):
     result = gsx(*words, cwd=tmp_path)
     assert result.returncode == code
     assert text in result.stderr
@@ -253,9 +253,9 @@ def test_mistakes_get_one_clear_line_and_their_exit_code(tmp_path, words, code, 
     assert result.stdout == ""
 
 
-def test_a_bug_keeps_its_traceback_and_exits_1(tmp_path):
+def test_a_bug_prints_its_traceback_and_exits_with_1(tmp_path):
     code = (
-        "import sys; from gsx.stages import prepare; from gsx.cli.main import main\n"
+        "import sys; from gsx.cli.main import main\n"
         "import gsx.stages.prepare.synthetic.motif as m\n"
         "def boom(*a, **k): raise ZeroDivisionError('bug')\n"
         "m.build = boom\n"
@@ -268,8 +268,8 @@ def test_a_bug_keeps_its_traceback_and_exits_1(tmp_path):
     assert "ZeroDivisionError: bug" in result.stderr
 
 
-def test_an_artifact_of_another_kind_is_refused(made):
-    folder, result = made
+def test_an_artifact_of_another_kind_is_rejected(prepared):
+    folder, result = prepared
     described = json.loads(gsx("describe", result["key"], "--json", cwd=folder).stdout)
     path = described["path"]
     failed = gsx("describe", path, cwd=folder)
@@ -277,10 +277,10 @@ def test_an_artifact_of_another_kind_is_refused(made):
     assert "is a statistics, not a corpus." in failed.stderr
 
 
-def test_datasets_say_whether_their_raw_files_are_there(tmp_path):
+def test_datasets_shows_whether_raw_files_exist(tmp_path):
     (tmp_path / "hiv").mkdir()
     (tmp_path / "hiv" / "HIV.csv").touch()
-    found = {}
+    sources = []
     for words, env in (
         ((), {}),
         (("--raw", str(tmp_path)), {}),
@@ -288,75 +288,89 @@ def test_datasets_say_whether_their_raw_files_are_there(tmp_path):
         (("--raw", str(tmp_path / "empty")), {"GSX_RAW_DATA": str(tmp_path)}),
     ):
         rows = json.loads(gsx("datasets", *words, "--json", env=env).stdout)["datasets"]
-        found[len(found)] = {row["name"]: row["source"] for row in rows}
-    assert [each["hiv-size"] for each in found.values()] == [
+        sources.append({row["name"]: row["source"] for row in rows})
+    assert [source["hiv-size"] for source in sources] == [
         "not found", "raw files", "raw files", "not found",
     ]  # fmt: skip
-    assert found[0]["motif-size"] == "built in"
+    assert sources[0]["motif-size"] == "built in"
     shown = gsx("datasets")
     assert shown.stderr == (
-        "Name the folder of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
-        "`gsx fetch NAME --raw DIR` downloads those that can be fetched.\n"
+        "Set the directory of raw files with `--raw DIR` or GSX_RAW_DATA.\n"
+        "`gsx fetch NAME --raw DIR` downloads those marked `to fetch`.\n"
     )
 
 
-def test_molecules_are_prepared_from_the_folder_that_the_environment_names(tmp_path):
+def test_raw_files_are_found_in_the_directory_of_the_environment_variable(tmp_path):
     (tmp_path / "hiv").mkdir()
     rows = "".join(f"{'C' * number},CI,{number % 2}\n" for number in range(1, 21))
     (tmp_path / "hiv" / "HIV.csv").write_text("smiles,activity,HIV_active\n" + rows + "C(,CI,1\n")
     env = {"GSX_RAW_DATA": str(tmp_path)}
-    made = json.loads(gsx("prepare", "hiv-size", "--json", cwd=tmp_path, env=env).stdout)
-    assert made["counts"] == {
+    output = json.loads(gsx("prepare", "hiv-size", "--json", cwd=tmp_path, env=env).stdout)
+    assert output["counts"] == {
         "train": 12, "id_val": 2, "id_test": 2, "ood_val": 2, "ood_test": 2,
     }  # fmt: skip
-    shown = gsx("show", made["key"], cwd=tmp_path).stdout
+    shown = gsx("show", output["key"], cwd=tmp_path).stdout
     assert "left out: 1 rows of the raw file that RDKit cannot read" in shown
-    refused = gsx("prepare", "hiv-size", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert refused.stderr.startswith(
+    rejected = gsx("prepare", "hiv-size", cwd=tmp_path)
+    assert rejected.returncode == 2
+    assert rejected.stderr.startswith(
         "Error (in gsx prepare): hiv-size is made from hiv/HIV.csv.gz or hiv/HIV.csv, and no "
         "folder of raw files is named.\n"
     )
 
 
-def test_a_table_of_molecules_is_prepared_as_the_command_line_says(tmp_path):
+def test_a_table_of_molecules_is_prepared_with_the_given_options(tmp_path):
     rows = "".join(f"{'C' * number},{number % 2},{number}\n" for number in range(1, 41))
     (tmp_path / "my mols.csv").write_text("mol,active,logp\n" + rows + "C(,1,2\n")
     words = ("prepare", "--smiles", "my mols.csv", "--smiles-column", "mol", "--target", "active",
              "--target", "logp", "--task", "regression", "--rule", "quantile", "--direction",
              "descending", "--ratios", "0.5/0.3/0.1", "--envs", "2")  # fmt: skip
-    made = json.loads(gsx(*words, "--json", cwd=tmp_path).stdout)
-    assert made["counts"] == {
+    output = json.loads(gsx(*words, "--json", cwd=tmp_path).stdout)
+    assert output["counts"] == {
         "train": 12, "id_val": 4, "id_test": 4, "ood_val": 12, "ood_test": 8,
     }  # fmt: skip
-    shown = gsx("show", made["key"], cwd=tmp_path).stdout
+    shown = gsx("show", output["key"], cwd=tmp_path).stdout
     assert "my_mols" in shown
     assert "left out: 1 rows of the raw file that RDKit cannot read" in shown
-    refused = gsx(*words, "--strict", "--force", cwd=tmp_path)
-    assert refused.returncode == 4
-    assert "my mols.csv: 1 of 41 SMILES cannot be read:\n  row 40: `C(`" in refused.stderr
+    rejected = gsx(*words, "--strict", "--force", cwd=tmp_path)
+    assert rejected.returncode == 4
+    assert "my mols.csv: 1 of 41 SMILES cannot be read:\n  row 40: `C(`" in rejected.stderr
 
 
-def test_strict_refuses_a_corpus_that_was_made_without_it(tmp_path):
+def test_strict_rejects_a_corpus_that_was_built_without_it(tmp_path):
     rows = "".join(f"{'C' * number},{number % 2}\n" for number in range(1, 41))
     (tmp_path / "mine.csv").write_text("smiles,active\n" + rows + "C(,1\n" + "N(,0\n" * 11)
     words = ("prepare", "--smiles", "mine.csv", "--target", "active")
-    made = gsx(*words, cwd=tmp_path)
-    assert made.returncode == 0
+    completed = gsx(*words, cwd=tmp_path)
+    assert completed.returncode == 0
     assert (
         "prepare: left out: 12 rows of the raw file that RDKit cannot read, such as row 40: `C(`"
-    ) in made.stderr
-    shown = gsx("show", made.stdout.split()[1], cwd=tmp_path).stdout
+    ) in completed.stderr
+    shown = gsx("show", completed.stdout.split()[1], cwd=tmp_path).stdout
     assert "\n  row 40: `C(` is not SMILES\n  row 41: `N(` is not SMILES\n" in shown
     assert shown.endswith("  …  (`--json` lists them)\n")
-    refused = gsx(*words, "--strict", cwd=tmp_path)
-    assert refused.returncode == 4
-    assert "mine.csv: 12 of 52 SMILES cannot be read:\n  row 40: `C(`" in refused.stderr
+    rejected = gsx(*words, "--strict", cwd=tmp_path)
+    assert rejected.returncode == 4
+    assert "mine.csv: 12 of 52 SMILES cannot be read:\n  row 40: `C(`" in rejected.stderr
 
 
-def test_a_misspelt_dataset_gets_a_guess_from_generate(tmp_path):
+def test_generate_suggests_the_nearest_dataset_name(tmp_path):
     result = gsx("generate", "motif-sise", cwd=tmp_path)
     assert result.returncode == 2
     assert result.stderr == (
         "Error: no dataset and no corpus `motif-sise`. Did you mean `motif-size`?\n"
     )
+
+
+def test_the_old_name_of_an_option_is_accepted_and_hidden(prepared):
+    folder, result = prepared
+    words = ("train", result["key"], "--dry-run", "--json")
+    plans = [
+        json.loads(gsx(*words, name, "vrex", cwd=folder).stdout)
+        for name in ("--algorithm", "--learner")
+    ]
+    assert plans[0] == plans[1]
+    assert plans[0] != json.loads(gsx(*words, cwd=folder).stdout)
+    options = gsx("train", "--help").stdout.splitlines()
+    assert any(line.startswith("  --algorithm NAME") for line in options)
+    assert not any(line.startswith("  --learner") for line in options)

@@ -1,4 +1,4 @@
-"""The same bytes from this process, from many, and from a cluster that loses some of them."""
+"""Generation gives the same bytes in this process, on local workers and on a cluster."""
 
 import contextlib
 import json
@@ -9,29 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsx.pipeline.distributed.build_shards import Job
-from gsx.pipeline.distributed.worker_tasks import make_shard
-from gsx.pipeline.plan import Step
-from gsx.pipeline.recipe import parse_config
-from gsx.pipeline.runner import run_plan
-from gsx.pipeline.stage_order import stage_named
-from gsx.stages.augmented import rejection as beside
+from gsx.pipeline.distributed.tasks import Job
+from gsx.pipeline.distributed.worker_tasks import build_shard_task
+from gsx.stages.augmented import rejection
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.count_distinct import count_distinct
-from tests.support import cluster as scale
 from tests.support.artifacts import gsx
 from tests.support.cluster import (
-    COUNT,
-    SHARDS,
+    NUM_GRAPHS,
+    NUM_SHARDS,
+    SHARD_GRAPHS,
     Cluster,
     environment,
-    files_of,
-    log_of,
-    made,
-    prepared,
-    run,
-    shards_of,
+    file_hashes,
+    generate_command,
+    generate_in_process,
+    json_output,
+    prepare_inputs,
+    read_event_log,
+    run_generate,
+    shards_in_state,
 )
+from tests.support.shuffled_executor import open_shuffled
 
 pytestmark = pytest.mark.timeout(900)  # many processes start, and machines may be busy
 
@@ -40,91 +39,61 @@ pytestmark = pytest.mark.timeout(900)  # many processes start, and machines may 
 def source(tmp_path_factory):
     """A store with a corpus and a bridge model, and their keys."""
     folder = tmp_path_factory.mktemp("source")
-    return folder, prepared(folder)
+    return folder, prepare_inputs(folder)
 
 
 @pytest.fixture(scope="module")
-def plain(source):
-    """The corpus that this process makes."""
+def reference(source):
+    """The corpus that this process builds."""
     store, keys = source
     return generate(store, keys)
 
 
-def generate(store, keys, hire=None, *, force=False, **options):
-    """Generate in this process, or by the crew that ``hire`` opens."""
-    given = {name: Store.at(store).resolve(key) for name, key in keys.items()}
-    chosen = {"options": "001", "count": scale.COUNT, "shard_graphs": scale.SHARD, **options}
-    return generate_by(store, given, chosen, hire, force=force)
-
-
-def generate_by(store, given, options, hire=None, *, force=False):
-    """Generate from artifacts, by the names of the stages that make them."""
-    stage, config = stage_named("generate"), parse_config("generate", options, "test")
-    plan = (Step(stage, config, stage.inputs_of(config)),)
-    steps = run_plan(plan, Store.at(store), given=given, hire=hire, force=force)
-    return next(built for _, built in steps).artifact
-
-
-class OddCrew:
-    """Makes shards in this process as a worker would, in any order and some of them twice."""
-
-    size = 3
-
-    def __init__(self, job, order, folder):
-        self.job, self.order, self.folder = msgspec.json.encode(job), order, folder
-
-    def results(self, plans, tick):
-        done = set()
-        for number in self.order:
-            result = make_shard(self.job, number % len(plans), b"", str(self.folder))
-            if result.number not in done:
-                done.add(result.number)
-                yield result
+def generate(store, keys, open_executor=None, *, force=False, **options):
+    """Generate in this process, or with an executor."""
+    artifacts = {name: Store.at(store).resolve(key) for name, key in keys.items()}
+    config = {"options": "001", "count": NUM_GRAPHS, "shard_graphs": SHARD_GRAPHS, **options}
+    return generate_in_process(store, artifacts, config, open_executor, force=force)
 
 
 @settings(max_examples=5)
-@given(order=st.permutations([*range(SHARDS), 0, 3]))
-def test_the_order_in_which_shards_end_changes_no_byte(source, plain, tmp_path_factory, order):
+@given(order=st.permutations([*range(NUM_SHARDS), 0, 3]))
+def test_bytes_do_not_depend_on_the_order_of_shards(source, reference, tmp_path_factory, order):
     store, keys = source
     folder = tmp_path_factory.mktemp("odd")
-
-    @contextlib.contextmanager
-    def hire(job, draft, log):
-        yield OddCrew(job, order, folder)
-
-    again = generate(store, keys, hire, force=True)
-    assert again.manifest.digest == plain.manifest.digest
-    assert again.manifest.files == plain.manifest.files
+    again = generate(store, keys, open_shuffled(order, folder), force=True)
+    assert again.manifest.digest == reference.manifest.digest
+    assert again.manifest.files == reference.manifest.files
 
 
-def test_hashes_that_wait_on_disk_change_no_number(source, plain, monkeypatch):
-    monkeypatch.setattr(beside, "count_distinct", partial(count_distinct, most=64))
+def test_counting_hashes_on_disk_gives_the_same_numbers(source, reference, monkeypatch):
+    monkeypatch.setattr(rejection, "count_distinct", partial(count_distinct, max_in_memory=64))
     store, keys = source
     again = generate(store, keys, None, force=True)
-    assert again.manifest.digest == plain.manifest.digest
-    assert again.manifest.summary == plain.manifest.summary
-    assert 300 < again.manifest.summary["quality"]["option_3"]["distinct"] <= COUNT
+    assert again.manifest.digest == reference.manifest.digest
+    assert again.manifest.summary == reference.manifest.summary
+    assert 300 < again.manifest.summary["quality"]["option_3"]["distinct"] <= NUM_GRAPHS
 
 
-def test_two_workers_make_the_same_bytes(source, plain, tmp_path):
+def test_two_local_workers_give_the_same_bytes(source, reference, tmp_path):
     store, keys = source
     env = environment(TMPDIR=str(tmp_path))
-    said = made(run(keys, store, "--workers", 2, "--force", env=env))
-    assert said["digest"] == plain.manifest.digest
+    output = json_output(run_generate(keys, store, "--workers", 2, "--force", env=env))
+    assert output["digest"] == reference.manifest.digest
     assert not list(tmp_path.glob("dask*"))
-    events = log_of(store, said["key"])
-    assert len(shards_of(events, "made")) == SHARDS
-    assert set(shards_of(events, "made")) < set(files_of(store, said["key"]))
+    events = read_event_log(store, output["key"])
+    assert len(shards_in_state(events, "made")) == NUM_SHARDS
+    assert set(shards_in_state(events, "made")) < set(file_hashes(store, output["key"]))
     assert len({e["worker"] for e in events if e["event"] == "shard"}) == 2
     assert events[-1]["state"] == "done"
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("workers", [1, 4])
-def test_any_number_of_workers_makes_the_same_bytes(source, plain, workers):
+def test_any_number_of_workers_gives_the_same_bytes(source, reference, workers):
     store, keys = source
-    said = made(run(keys, store, "--workers", workers, "--force"))
-    assert said["digest"] == plain.manifest.digest
+    output = json_output(run_generate(keys, store, "--workers", workers, "--force"))
+    assert output["digest"] == reference.manifest.digest
 
 
 @pytest.fixture(scope="module")
@@ -134,79 +103,79 @@ def cluster(tmp_path_factory):
     running.close()
 
 
-def test_a_cluster_reached_by_address_makes_the_same_bytes(source, plain, cluster):
+def test_a_cluster_gives_the_same_bytes(source, reference, cluster):
     store, keys = source
-    said = made(run(keys, store, "--scheduler", cluster.address, "--force"))
-    assert said["digest"] == plain.manifest.digest
-    events = log_of(store, said["key"])
+    output = json_output(run_generate(keys, store, "--scheduler", cluster.address, "--force"))
+    assert output["digest"] == reference.manifest.digest
+    events = read_event_log(store, output["key"])
     assert len({e["worker"] for e in events if e["event"] == "shard"}) == 2
 
 
 @pytest.fixture
 def job(source, tmp_path):
-    """A job as workers get it, of a draft that is not there."""
+    """A job as workers get it, with a draft that does not exist."""
     store, keys = source
-    found = []
+    jobs = []
 
     @contextlib.contextmanager
-    def hire(job, draft, log):
-        found.append(job)
+    def open_executor(job, draft, log):
+        jobs.append(job)
         raise KeyboardInterrupt
         yield
 
     with pytest.raises(KeyboardInterrupt):
-        generate(store, keys, hire, seed=5)
-    return msgspec.structs.replace(found[0], draft=str(tmp_path / "elsewhere"))
+        generate(store, keys, open_executor, seed=5)
+    return msgspec.structs.replace(jobs[0], draft=str(tmp_path / "elsewhere"))
 
 
 @pytest.mark.parametrize(
     ("change", "kind", "text"),
     [
-        ({}, "StoreError", "this worker does not see"),
-        ({"source": "0" * 64}, "UsageError", "has other code of generate"),
-        ({"key": "0" * 64}, "StoreError", "finds other inputs of generate"),
-        ({"versions": {"pyarrow": "1.0"}}, "UsageError", "whoever asked has 1.0"),
-        ({"versions": {"carrots": "1.0"}}, "UsageError", "carrots not at all"),
+        ({}, "StoreError", "this worker cannot access"),
+        ({"source": "0" * 64}, "UsageError", "a different version of the `generate` code"),
+        ({"key": "0" * 64}, "StoreError", "finds different inputs of `generate`"),
+        ({"versions": {"pyarrow": "1.0"}}, "UsageError", "the client has 1.0"),
+        ({"versions": {"carrots": "1.0"}}, "UsageError", "carrots is not installed"),
     ],
 )
-def test_a_worker_refuses_what_would_give_other_bytes(job, tmp_path, change, kind, text):
+def test_a_worker_rejects_a_job_that_would_give_other_bytes(job, tmp_path, change, kind, text):
     data = msgspec.json.encode(msgspec.structs.replace(job, **change))
-    result = make_shard(data, 0, b"", str(tmp_path))
+    result = build_shard_task(data, 0, b"", str(tmp_path))
     assert result.failure.kind == kind
     assert text in result.failure.text
-    assert result.failure.everywhere
+    assert result.failure.affects_all_tasks
 
 
-def test_a_job_is_small_and_plain(job):
+def test_a_job_is_small_json(job):
     data = msgspec.json.encode(job)
     assert len(data) < 5000
     assert msgspec.json.encode(msgspec.json.decode(data, type=Job)) == data
 
 
-def test_an_address_without_a_scheduler_is_named(source):
+def test_a_missing_scheduler_is_reported(source):
     store, keys = source
-    done = run(keys, store, "--scheduler", "tcp://127.0.0.1:1", "--force")
-    assert done.returncode == 2
-    assert "no Dask scheduler at tcp://127.0.0.1:1" in done.stderr
+    completed = run_generate(keys, store, "--scheduler", "tcp://127.0.0.1:1", "--force")
+    assert completed.returncode == 2
+    assert "no Dask scheduler at tcp://127.0.0.1:1" in completed.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--workers", 0), "--workers must be at least 1; got 0"),
-        (("--workers", 2, "--scheduler", "x"), "give --workers or --scheduler, not both"),
+        (("--workers", 2, "--scheduler", "x"), "--workers and --scheduler exclude each other"),
         (("--workers", 2, "--memory-limit", "lots"), "--memory-limit must be a size such as 4GB"),
     ],
 )
-def test_impossible_workers_are_refused(source, words, message):
+def test_invalid_worker_options_are_rejected(source, words, message):
     store, keys = source
-    said = gsx(*scale.command(keys, store, *words, seed=99)[3:])
-    assert said.code == 2
-    assert message in said.err
+    output = gsx(*generate_command(keys, store, *words, seed=99)[3:])
+    assert output.code == 2
+    assert message in output.err
 
 
-def test_what_is_there_needs_no_workers(source, plain):
+def test_reusing_an_artifact_starts_no_workers(source, reference):
     store, keys = source
-    said = gsx(*scale.command(keys, store, "--scheduler", "tcp://127.0.0.1:1")[3:])
-    assert said.code == 0
-    assert json.loads(said.out)["reused"] is True
+    output = gsx(*generate_command(keys, store, "--scheduler", "tcp://127.0.0.1:1")[3:])
+    assert output.code == 0
+    assert json.loads(output.out)["reused"] is True

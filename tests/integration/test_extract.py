@@ -10,10 +10,10 @@ from gsx.errors import StageError, UsageError
 from gsx.pipeline.plan import make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
-from gsx.ragged import rows_of
+from gsx.ragged import row_indices
 from gsx.schema import CorpusInfo, Environment, corpus_columns
-from gsx.stages.extract.stage import ExtractConfig, _read, resolve
-from gsx.stages.graphs.subgraphs import induced, is_connected
+from gsx.stages.extract.stage import ExtractConfig, read_training_graphs, resolve
+from gsx.stages.graphs.subgraphs import induced_subgraphs, is_connected
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 
@@ -30,7 +30,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pieces(made):
-    return load(made["extract"].place.read_bytes("pieces.safetensors", limit=1 << 30))
+    return load(made["extract"].location.read_bytes("pieces.safetensors", limit=1 << 30))
 
 
 def test_the_motif_is_found_in_nearly_every_graph(made):
@@ -58,8 +58,8 @@ def test_every_training_graph_has_a_connected_causal_piece(made, pieces):
     train = Corpus(made["prepare"]).table(split="train")
     assert pieces["graph_id"].tolist() == train.graph["graph_id"].tolist()
     causal = pieces["causal"].astype(bool)
-    assert np.bincount(rows_of(train.node_ptr), causal).min() >= 2
-    part, _ = induced(train, causal)
+    assert np.bincount(row_indices(train.node_ptr), causal).min() >= 2
+    part, _ = induced_subgraphs(train, causal)
     assert is_connected(part).all()
 
 
@@ -91,12 +91,12 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path, extractor):
 
 def test_truth_never_reaches_the_extractor(made, tmp_path):
     """Permuting the truth columns changes the report and nothing that was learned or cut."""
-    from gsx.stages.extract.data import lesson_of
+    from gsx.stages.extract.data import build_extractor_data
 
     corpus = Corpus(made["prepare"])
     table = corpus.table(split="train")
     other = table.with_columns(node={"node_truth": 1 - table.node["node_truth"]})
-    left, right = lesson_of(table, corpus.info), lesson_of(other, corpus.info)
+    left, right = build_extractor_data(table, corpus.info), build_extractor_data(other, corpus.info)
     assert left.graphs.equals(right.graphs)
     assert np.array_equal(left.y, right.y)
 
@@ -116,7 +116,7 @@ def test_pair_learning_writes_the_same_kind_of_artifact(tmp_path):
     quality = manifest.summary["quality"]
     assert set(quality["causal"]) == {"node_auc", "iou", "exact", "per_environment"}
     assert set(quality["label_told_held_out"]) == {"piece", "rest", "whole"}
-    pieces = load(made["extract"].place.read_bytes("pieces.safetensors", limit=1 << 30))
+    pieces = load(made["extract"].location.read_bytes("pieces.safetensors", limit=1 << 30))
     assert not (pieces["causal"] & pieces["environmental"]).any()
 
 
@@ -131,7 +131,7 @@ def test_sparse_features_are_refused():
         num_features=9,
     )
     with pytest.raises(StageError) as caught:
-        _read(SimpleNamespace(info=info))
+        read_training_graphs(SimpleNamespace(info=info))
     assert str(caught.value) == "pages has sparse node features, which extractors do not read yet."
 
 

@@ -1,4 +1,4 @@
-"""Generation, run for real: the theorems, the labels, the provenance, the bytes."""
+"""Splicing end to end: sizes, labels, provenance, quality, determinism."""
 
 import json
 import os
@@ -11,14 +11,14 @@ import pytest
 from safetensors.numpy import load
 
 from gsx.errors import UsageError
-from gsx.ragged import rows_of, texts_of
+from gsx.ragged import decode_texts, row_indices
 from gsx.schema import ORIGINS
-from gsx.stages.graphs.splice import spliced_labels
-from gsx.stages.graphs.subgraphs import global_edges, induced, is_connected
+from gsx.stages.augmented.label_rules import average_labels
+from gsx.stages.graphs.subgraphs import global_edges, induced_subgraphs, is_connected
 from gsx.stages.graphs.wl_hash import wl_hashes
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.verify_corpus import audit
+from gsx.storage.corpora.verify_corpus import verify_artifact
 from tests.support.run_stages import (
     attributed,
     attributed_info,
@@ -48,26 +48,27 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(folder):
-    """The artifacts of a small run, by stage."""
+def built(folder):
+    """Artifacts of a small run, by stage."""
     return run_recipe(folder, RECIPE)
 
 
 @pytest.fixture(scope="module")
-def source(made):
-    return Corpus(made["prepare"]).table(split="train")
+def source(built):
+    return Corpus(built["prepare"]).table(split="train")
 
 
 @pytest.fixture(scope="module")
-def augmented(made):
-    """All augmented graphs."""
-    table = Corpus(made["generate"]).table(split="train")
+def augmented(built):
+    """All spliced graphs."""
+    table = Corpus(built["generate"]).table(split="train")
     return table.filter(table.dense("graph", "origin") > 0)
 
 
 @pytest.fixture(scope="module")
-def pieces(made):
-    return load(made["extract"].place.read_bytes("pieces.safetensors", limit=1 << 30))
+def subgraphs(built):
+    """Nodes of causal and environmental subgraphs of the training graphs."""
+    return load(built["extract"].location.read_bytes("pieces.safetensors", limit=1 << 30))
 
 
 def of_origin(table, name):
@@ -75,8 +76,11 @@ def of_origin(table, name):
 
 
 def traced(table, source):
-    """Return parents, then per node slot and component, the source row of every component, and
-    per node its place in the source."""
+    """Trace graphs to their sources.
+
+    Returns the parents; per node its slot and its component; the source row of every component; and
+    per node its number in the source table.
+    """
     parents = table.lists("graph", "provenance.parents")
     slot = table.lists("graph", "provenance.node_slot").values.astype(np.int64)
     number = table.lists("graph", "provenance.node_number").values
@@ -86,16 +90,16 @@ def traced(table, source):
     return parents, slot, component, row, source.node_ptr[row[component]] + number
 
 
-def generate(folder, made, **options):
-    given = {name: made[name] for name in ("prepare", "extract", "bridge")}
-    return run_stage(folder, "generate", options, given)
+def generate(folder, built, **options):
+    inputs = {name: built[name] for name in ("prepare", "extract", "bridge")}
+    return run_stage(folder, "generate", options, inputs)
 
 
-# What is in the corpus
+# Content of the corpus
 
 
-def test_source_and_augmented_graphs_lie_in_one_corpus(made, source):
-    corpus = Corpus(made["generate"])
+def test_corpus_holds_source_and_spliced_graphs(built, source):
+    corpus = Corpus(built["generate"])
     assert corpus.splits == {
         "train": 4 * 600, "id_val": 100, "id_test": 100, "ood_val": 100, "ood_test": 100,
     }  # fmt: skip
@@ -103,9 +107,9 @@ def test_source_and_augmented_graphs_lie_in_one_corpus(made, source):
     assert first.equals(source)
 
 
-def test_source_shards_keep_their_bytes(made):
-    before = made["prepare"].manifest.files
-    after = made["generate"].manifest.files
+def test_source_shards_keep_their_bytes(built):
+    before = built["prepare"].manifest.files
+    after = built["generate"].manifest.files
     for split in ("id_val", "id_test", "ood_val", "ood_test"):
         name = f"data/{split}-00000-of-00001.parquet"
         assert after[name].sha256 == before[name].sha256
@@ -115,17 +119,16 @@ def test_source_shards_keep_their_bytes(made):
     )
 
 
-def test_the_corpus_passes_the_audit_of_every_graph(made):
-    found = audit(made["generate"].place)
-    assert not found.problems
+def test_corpus_passes_verification(built):
+    assert not verify_artifact(built["generate"].location).problems
 
 
-def test_graph_ids_go_on_after_the_source(augmented):
+def test_graph_ids_continue_those_of_the_source(augmented):
     assert augmented.graph["graph_id"].tolist() == list(range(1000, 2800))
 
 
-def test_environments_go_on_after_the_source_one_per_option(made, augmented):
-    rows = Corpus(made["generate"]).environments
+def test_size_shift_gets_one_environment_per_option(built, augmented):
+    rows = Corpus(built["generate"]).environments
     assert [(row["id"], row["origin"], row["count"]) for row in rows[3:]] == [
         (3, "g_inv", 600), (4, "g_inv_env", 600), (5, "g_whole", 600),
     ]  # fmt: skip
@@ -133,14 +136,14 @@ def test_environments_go_on_after_the_source_one_per_option(made, augmented):
     assert (augmented.graph["env_id"] - 2 == origin).all()
 
 
-def test_base_shifts_put_options_two_and_three_into_one_environment(tmp_path):
+def test_base_shift_puts_options_2_and_3_into_one_environment(tmp_path):
     text = RECIPE.replace("motif-size", "motif-base").replace("1000", "500")
     corpus = Corpus(run_recipe(tmp_path, text)["generate"])
     assert [row["origin"] for row in corpus.environments[3:]] == ["g_inv", "g_inv_env g_whole"]
     assert corpus.environments[4]["count"] == 600
 
 
-# The theorems
+# Sizes and labels
 
 
 def test_sizes_leave_the_training_range_in_both_directions(source, augmented):
@@ -149,19 +152,19 @@ def test_sizes_leave_the_training_range_in_both_directions(source, augmented):
     assert large.num_nodes.max() > 2 * source.num_nodes.max()
 
 
-def test_every_label_is_recomputed_from_provenance_alone(source, augmented):
-    """Whole graphs and causal pieces vote, which the origin tells; environmental ones do not."""
+def test_labels_follow_from_provenance(source, augmented):
+    """Whole graphs and lead components count; environmental subgraphs do not."""
     parents = augmented.lists("graph", "provenance.parents")
     row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
     rows = np.array([row_of[int(id_)] for id_ in parents.values])
     slot = np.arange(len(rows)) - np.repeat(parents.ptr[:-1], np.diff(parents.ptr))
-    whole = augmented.graph["origin"][rows_of(parents.ptr)] == ORIGINS.index("g_whole")
-    votes = np.where(whole | (slot == 0), 1.0, 0.0)
-    again = spliced_labels(source.graph["y"][rows], votes, np.diff(parents.ptr))
-    assert np.array_equal(again, augmented.graph["y"])
+    whole = augmented.graph["origin"][row_indices(parents.ptr)] == ORIGINS.index("g_whole")
+    coefficients = np.where(whole | (slot == 0), 1.0, 0.0)
+    expected = average_labels(source.graph["y"][rows], coefficients, np.diff(parents.ptr))
+    assert np.array_equal(expected, augmented.graph["y"])
 
 
-def test_hard_labels_are_hard_where_all_votes_agree(augmented):
+def test_labels_are_hard_if_all_components_agree(augmented):
     for name in ("g_inv", "g_inv_env"):
         assert (of_origin(augmented, name).graph["label"] >= 0).all()
     whole = of_origin(augmented, "g_whole")
@@ -171,12 +174,12 @@ def test_hard_labels_are_hard_where_all_votes_agree(augmented):
 # Provenance
 
 
-def test_every_graph_is_its_pieces_and_bridges_and_nothing_else(source, augmented):
+def test_graphs_consist_of_components_and_bridges_only(source, augmented):
     parents = augmented.lists("graph", "provenance.parents")
     slot = augmented.lists("graph", "provenance.node_slot").values.astype(np.int64)
     number = augmented.lists("graph", "provenance.node_number").values
     bridges = augmented.lists("graph", "provenance.bridges")
-    node_graph = rows_of(augmented.node_ptr)
+    node_graph = row_indices(augmented.node_ptr)
     row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
     parent = np.array([row_of[int(id_)] for id_ in parents.values])
     component = parents.ptr[node_graph] + slot
@@ -191,78 +194,73 @@ def test_every_graph_is_its_pieces_and_bridges_and_nothing_else(source, augmente
         (int(a), int(b))
         for a, b in zip(origin_node[src[~across]], origin_node[dst[~across]], strict=True)
     }
-    known = set(zip(*(ends.tolist() for ends in global_edges(source)), strict=True))
-    assert inside <= known
+    source_edges = set(zip(*(ends.tolist() for ends in global_edges(source)), strict=True))
+    assert inside <= source_edges
 
 
-def test_pieces_are_the_extractors(source, pieces, augmented):
+def test_option_1_holds_the_causal_subgraphs(source, subgraphs, augmented):
     alone = of_origin(augmented, "g_inv")
     parents = alone.lists("graph", "provenance.parents").values
-    part, number = induced(source, pieces["causal"] == 1)
-    again = part.take(parents)
-    assert again.num_edges.tolist() == alone.num_edges.tolist()
-    numbers = [
-        number[a:b].tolist() for a, b in zip(part.node_ptr[:-1], part.node_ptr[1:], strict=True)
-    ]
-    told = alone.lists("graph", "provenance.node_number")
-    assert [numbers[row] for row in parents] == [
-        told.values[a:b].tolist() for a, b in zip(told.ptr[:-1], told.ptr[1:], strict=True)
+    causal, number = induced_subgraphs(source, subgraphs["causal"] == 1)
+    assert causal.take(parents).num_edges.tolist() == alone.num_edges.tolist()
+    expected = np.split(number, causal.node_ptr[1:-1])
+    stored = alone.lists("graph", "provenance.node_number")
+    assert [expected[row].tolist() for row in parents] == [
+        numbers.tolist() for numbers in np.split(stored.values, stored.ptr[1:-1])
     ]
 
 
-def test_every_graph_is_connected(augmented):
+def test_graphs_are_connected(augmented):
     assert is_connected(augmented).all()
 
 
-def test_no_graph_is_one_of_those_held_out(made, augmented):
-    corpus = Corpus(made["generate"])
-    held = corpus.table(split=["id_val", "id_test", "ood_val", "ood_test"])
-    assert not np.isin(wl_hashes(augmented), wl_hashes(held)).any()
+def test_no_graph_equals_a_held_out_graph(built, augmented):
+    corpus = Corpus(built["generate"])
+    held_out = corpus.table(split=["id_val", "id_test", "ood_val", "ood_test"])
+    assert not np.isin(wl_hashes(augmented), wl_hashes(held_out)).any()
 
 
-def test_columns_of_the_dataset_that_make_no_sense_are_marked_missing(augmented):
+def test_columns_that_do_not_apply_are_missing(augmented):
     assert set(augmented.graph["motif_id"].tolist()) == {-1}
     assert np.isnan(augmented.graph["provenance.lambda"]).all()
 
 
-def test_the_stream_of_every_graph_is_named(augmented):
-    names = texts_of(augmented.lists("graph", "provenance.stream"))
+def test_graphs_store_the_name_of_their_random_stream(augmented):
+    names = decode_texts(augmented.lists("graph", "provenance.stream"))
     assert names[0] == "generate/g_inv/0"
 
 
 # Quality
 
 
-def test_the_manifest_tells_the_quality_of_every_option(made, source, augmented):
-    quality = made["generate"].manifest.summary["quality"]
+def test_manifest_holds_quality_metrics_of_every_option(built, source, augmented):
+    quality = built["generate"].manifest.summary["quality"]
     assert list(quality) == ["option_1", "option_2", "option_3", "source"]
     whole = of_origin(augmented, "g_whole")
-    found = quality["option_3"]
-    assert found["graphs"] == 600
-    assert found["max_nodes"] == whole.num_nodes.max()
+    metrics = quality["option_3"]
+    assert metrics["graphs"] == 600
+    assert metrics["max_nodes"] == whole.num_nodes.max()
     above = float((whole.num_nodes > source.num_nodes.max()).mean())
-    assert found["larger_than_training"] == pytest.approx(above, abs=1e-6)
-    assert found["distinct"] == len(np.unique(wl_hashes(whole)))
-    assert found["overlap_with_held_out"] == 0
-    assert found["disconnected"] == 0
+    assert metrics["larger_than_training"] == pytest.approx(above, abs=1e-6)
+    assert metrics["distinct"] == len(np.unique(wl_hashes(whole)))
+    assert metrics["overlap_with_held_out"] == 0
+    assert metrics["disconnected"] == 0
     assert quality["option_1"]["label_entropy"] == 0
-    assert found["soft_labels"] == pytest.approx((whole.graph["label"] < 0).mean(), abs=1e-6)
+    assert metrics["soft_labels"] == pytest.approx((whole.graph["label"] < 0).mean(), abs=1e-6)
 
 
-def test_held_out_graphs_are_drawn_anew_and_counted(folder, made, source, monkeypatch):
-    """Forbid some graphs that would have been made: they are replaced, and the count says so."""
-    from gsx.stages.generate.splice import load_inputs as inputs
-
-    plain = Corpus(generate(folder, made, options="001", count=50, augmented_only=True)).table()
-    banned = np.unique(wl_hashes(plain))[:5]
-    monkeypatch.setattr(inputs, "held_out_hashes", lambda _: banned)
-    again = generate(folder, made, options="001", count=50, augmented_only=True, seed=0, ratio=None,
-                     shard_graphs=4000)  # fmt: skip
-    table = Corpus(again).table()
-    assert not np.isin(wl_hashes(table), banned).any()
-    found = again.manifest.summary["quality"]["option_3"]
-    assert found["refused"] == {"held-out graph": 5}
-    assert found["accepted_at_first"] == 0.9
+def test_held_out_graphs_are_redrawn_and_counted(folder, built, monkeypatch):
+    """Graphs that are declared held-out are replaced, and the rejected draws are counted."""
+    plain = Corpus(generate(folder, built, options="001", count=50, augmented_only=True)).table()
+    held_out = np.unique(wl_hashes(plain))[:5]
+    monkeypatch.setattr("gsx.stages.generate.splice.sharded.held_out_hashes", lambda _: held_out)
+    options = {"options": "001", "count": 50, "augmented_only": True, "shard_graphs": 4000}
+    redrawn = generate(folder, built, **options)
+    table = Corpus(redrawn).table()
+    assert not np.isin(wl_hashes(table), held_out).any()
+    metrics = redrawn.manifest.summary["quality"]["option_3"]
+    assert metrics["refused"] == {"held-out graph": 5}
+    assert metrics["accepted_at_first"] == 0.9
     same = wl_hashes(plain) == wl_hashes(table)
     assert same.sum() == 45
 
@@ -270,8 +268,8 @@ def test_held_out_graphs_are_drawn_anew_and_counted(folder, made, source, monkey
 # Variants
 
 
-def test_without_bridges_components_stay_apart(folder, made):
-    corpus = Corpus(generate(folder, made, options="001", count=40, bridges="none"))
+def test_without_bridges_components_are_disconnected(folder, built):
+    corpus = Corpus(generate(folder, built, options="001", count=40, bridges="none"))
     table = corpus.table(env=3)
     assert not is_connected(table).any()
     assert not len(table.lists("graph", "provenance.bridges").values)
@@ -287,8 +285,10 @@ def test_without_bridges_components_stay_apart(folder, made):
         {"balanced": True, "attach": "star"},
     ],
 )
-def test_variants_give_connected_graphs(folder, made, options):
-    corpus = Corpus(generate(folder, made, options="011", count=60, augmented_only=True, **options))
+def test_options_give_connected_graphs(folder, built, options):
+    corpus = Corpus(
+        generate(folder, built, options="011", count=60, augmented_only=True, **options)
+    )
     table = corpus.table()
     assert len(table) == 120
     assert is_connected(table).all()
@@ -302,15 +302,15 @@ def test_variants_give_connected_graphs(folder, made, options):
         )
 
 
-def test_fragments_are_connected_parts_of_environmental_pieces(folder, made, source, pieces):
+def test_fragments_belong_to_environmental_subgraphs(folder, built, source, subgraphs):
     options = {"options": "010", "count": 200, "fragments": 3, "augmented_only": True}
-    table = Corpus(generate(folder, made, **options)).table()
+    table = Corpus(generate(folder, built, **options)).table()
     assert is_connected(table).all()
     parents, slot, component, row, node = traced(table, source)
-    assert (pieces["environmental"][node[slot > 0]] == 1).all()
-    assert (pieces["causal"][node[slot == 0]] == 1).all()
+    assert (subgraphs["environmental"][node[slot > 0]] == 1).all()
+    assert (subgraphs["causal"][node[slot == 0]] == 1).all()
     sizes = np.bincount(component)
-    whole = np.bincount(rows_of(source.node_ptr), pieces["environmental"])[row]
+    whole = np.bincount(row_indices(source.node_ptr), subgraphs["environmental"])[row]
     rest = np.arange(len(row)) != np.repeat(parents.ptr[:-1], np.diff(parents.ptr))
     share = sizes[rest] / whole[rest]
     assert (share <= 1).all()
@@ -318,56 +318,56 @@ def test_fragments_are_connected_parts_of_environmental_pieces(folder, made, sou
 
 
 @pytest.mark.parametrize("fragments", [0, 2])
-def test_grown_graphs_are_traced_to_their_sources(folder, made, source, pieces, fragments):
-    """Every slot is a part of its parent; what joins slots, and chords, are told as bridges."""
+def test_enlarged_graphs_are_traced_to_their_sources(folder, built, source, subgraphs, fragments):
+    """Every slot belongs to its parent; edges between slots and random edges count as bridges."""
     options = {"options": "010", "f": [1, 2], "count": 200, "augmented_only": True}
     more = {"grow": 2.0, "chords": 0.1, "ports": "own", "fragments": fragments}
-    table = Corpus(generate(folder, made, **options, **more)).table()
+    table = Corpus(generate(folder, built, **options, **more)).table()
     assert is_connected(table).all()
     assert table.num_nodes.max() > source.num_nodes.max()
     parents, slot, component, row, node = traced(table, source)
-    assert (pieces["environmental"][node[slot > 0]] == 1).all()
-    assert (pieces["causal"][node[slot == 0]] == 1).all()
+    assert (subgraphs["environmental"][node[slot > 0]] == 1).all()
+    assert (subgraphs["causal"][node[slot == 0]] == 1).all()
     src, dst = global_edges(table)
-    told = np.zeros(len(src), dtype=bool)
+    is_bridge = np.zeros(len(src), dtype=bool)
     bridges = table.lists("graph", "provenance.bridges")
-    told[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
-    assert (component[src[~told]] == component[dst[~told]]).all()
-    known = set(zip(*(ends.tolist() for ends in global_edges(source)), strict=True))
-    inside = zip(node[src[~told]].tolist(), node[dst[~told]].tolist(), strict=True)
-    assert set(inside) <= known
+    is_bridge[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
+    assert (component[src[~is_bridge]] == component[dst[~is_bridge]]).all()
+    source_edges = set(zip(*(ends.tolist() for ends in global_edges(source)), strict=True))
+    inside = zip(node[src[~is_bridge]].tolist(), node[dst[~is_bridge]].tolist(), strict=True)
+    assert set(inside) <= source_edges
     both_causal = (slot[src] == 0) & (slot[dst] == 0)
-    assert not (told & both_causal).any()
+    assert not (is_bridge & both_causal).any()
     assert np.array_equal(table.graph["y"], source.graph["y"][row[parents.ptr[:-1]]])
 
 
-def test_augmented_graphs_alone_are_the_same_graphs(folder, made, augmented):
-    alone = generate(folder, made, f=[2, 5], shard_graphs=500, augmented_only=True)
+def test_augmented_only_holds_the_same_spliced_graphs(folder, built, augmented):
+    alone = generate(folder, built, f=[2, 5], shard_graphs=500, augmented_only=True)
     table = Corpus(alone).table()
     assert table.equals(augmented)
 
 
-def test_both_formats_hold_the_same_graphs(folder, made):
-    artifact = generate(folder, made, options="001", count=80, formats=["parquet", "zarr"])
+def test_both_formats_hold_the_same_graphs(folder, built):
+    artifact = generate(folder, built, options="001", count=80, formats=["parquet", "zarr"])
     left = Corpus(artifact, format="parquet").table()
     assert left.equals(Corpus(artifact, format="zarr").table())
 
 
-def test_bridges_have_attributes_like_those_they_were_learned_from(tmp_path):
+def test_bridges_have_learned_or_fixed_attributes_and_nodes(tmp_path):
     corpus = write_small_corpus(
         tmp_path, attributed, attributed_info(), {"train": 150, "id_val": 30}
     )
     bridge = run_stage(tmp_path, "bridge", {"epochs": 4, "bridge_nodes": True}, {"prepare": corpus})
-    given = {"prepare": corpus, "bridge": bridge}
+    inputs = {"prepare": corpus, "bridge": bridge}
     assert bridge.manifest.summary["quality"]["attribute"]["accuracy"] > 0.7
-    for attributes, found in (("learned", {(0, 1), (1, 0)}), ("fixed", {(0, 1)})):
+    for attributes, allowed in (("learned", {(0, 1), (1, 0)}), ("fixed", {(0, 1)})):
         options = {"options": "001", "count": 60, "attributes": attributes, "augmented_only": True}
-        table = Corpus(run_stage(tmp_path, "generate", options, given)).table()
+        table = Corpus(run_stage(tmp_path, "generate", options, inputs)).table()
         bridges = table.lists("graph", "provenance.bridges")
         at = np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values
-        assert {tuple(row) for row in table.edge["edge_attr"][at].tolist()} <= found
+        assert {tuple(row) for row in table.edge["edge_attr"][at].tolist()} <= allowed
     options = {"options": "001", "count": 60, "bridge_nodes": True, "augmented_only": True}
-    table = Corpus(run_stage(tmp_path, "generate", options, given)).table()
+    table = Corpus(run_stage(tmp_path, "generate", options, inputs)).table()
     slot = table.lists("graph", "provenance.node_slot").values
     bridges = np.diff(table.lists("graph", "provenance.bridges").ptr)
     assert is_connected(table).all()
@@ -379,20 +379,20 @@ def test_bridges_have_attributes_like_those_they_were_learned_from(tmp_path):
 # Determinism
 
 
-def test_the_same_recipe_gives_the_same_bytes(made, tmp_path):
+def test_same_recipe_gives_the_same_bytes(built, tmp_path):
     again = run_recipe(tmp_path, RECIPE)
-    assert again["generate"].manifest.digest == made["generate"].manifest.digest
+    assert again["generate"].manifest.digest == built["generate"].manifest.digest
 
 
-def test_another_seed_gives_other_graphs(folder, made, augmented):
-    other = Corpus(generate(folder, made, f=[2, 5], seed=1, augmented_only=True)).table()
+def test_another_seed_gives_different_graphs(folder, built, augmented):
+    other = Corpus(generate(folder, built, f=[2, 5], seed=1, augmented_only=True)).table()
     assert not np.array_equal(wl_hashes(other), wl_hashes(augmented))
 
 
-def test_a_killed_run_goes_on_where_it_was_and_ends_in_the_same_bytes(folder, made, tmp_path):
-    """Kill -9 after the first augmented shard; the next run keeps it and makes the rest."""
-    plain = generate(folder, made, shard_graphs=300, seed=7)
-    keys = {role: made[role].place.url for role in ("prepare", "extract", "bridge")}
+def test_killed_run_resumes_and_gives_the_same_bytes(folder, built, tmp_path):
+    """After kill -9 behind the first spliced shard, the next run keeps it and builds the others."""
+    plain = generate(folder, built, shard_graphs=300, seed=7)
+    keys = {role: built[role].location.url for role in ("prepare", "extract", "bridge")}
     code = (
         "import os, sys, signal, json\n"
         "from gsx.storage.artifacts.draft import Draft\n"
@@ -407,9 +407,9 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_in_the_same_bytes(folder, ma
         "from tests.support.run_stages import run_stage\n"
         "from gsx.storage.artifacts.store import Store\n"
         "keys = json.loads(sys.argv[1])\n"
-        "given = {role: Store.at(sys.argv[2]).resolve(url) for role, url in keys.items()}\n"
-        "made = run_stage(sys.argv[2], 'generate', {'shard_graphs': 300, 'seed': 7}, given)\n"
-        "print(made.manifest.digest)\n"
+        "inputs = {role: Store.at(sys.argv[2]).resolve(url) for role, url in keys.items()}\n"
+        "spliced = run_stage(sys.argv[2], 'generate', {'shard_graphs': 300, 'seed': 7}, inputs)\n"
+        "print(spliced.manifest.digest)\n"
     )
     command = [sys.executable, "-c", code, json.dumps(keys), str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
@@ -424,33 +424,33 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_in_the_same_bytes(folder, ma
     assert [path.stat().st_mtime_ns for path in after] == [before]
 
 
-# What is refused
+# Errors
 
 
-def test_classes_have_no_answer_that_rules(folder, made):
+def test_label_rule_any_is_rejected_for_classes(folder, built):
     with pytest.raises(UsageError) as caught:
-        generate(folder, made, options="001", labels="any")
+        generate(folder, built, options="001", labels="any")
     assert str(caught.value) == (
-        "`labels = any` needs answers yes and no; motif-size is classification. Leave it out."
+        "`labels = any` needs binary labels; motif-size is classification. Leave it out."
     )
 
 
-def test_pieces_of_another_corpus_are_refused(folder, made):
+def test_extractor_of_another_corpus_is_rejected(folder, built):
     other = run_recipe(folder, '[prepare]\ndataset = "motif-base"\nnum_graphs = 500\n')["prepare"]
     with pytest.raises(
         UsageError, match=r"was trained on another corpus .motif-size. than motif-base"
     ):
-        run_stage(folder, "generate", {"options": "100"}, {**made, "prepare": other})
+        run_stage(folder, "generate", {"options": "100"}, {**built, "prepare": other})
 
 
-def test_a_bridge_model_of_other_features_is_refused(folder, made, tmp_path):
+def test_bridge_model_of_other_features_is_rejected(folder, built, tmp_path):
     other = write_small_corpus(tmp_path, attributed, attributed_info())
     with pytest.raises(
         UsageError, match="reads 1 node and 0 edge features; attributed has 1 and 2"
     ):
-        run_stage(folder, "generate", {"options": "001"}, {**made, "prepare": other})
+        run_stage(folder, "generate", {"options": "001"}, {**built, "prepare": other})
 
 
-def test_a_bridge_model_without_nodes_cannot_make_nodes(folder, made):
-    with pytest.raises(UsageError, match="did not learn bridge nodes"):
-        generate(folder, made, bridge_nodes=True)
+def test_bridge_model_trained_without_nodes_is_rejected_for_bridge_nodes(folder, built):
+    with pytest.raises(UsageError, match="was trained without bridge nodes"):
+        generate(folder, built, bridge_nodes=True)

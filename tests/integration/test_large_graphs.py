@@ -1,4 +1,4 @@
-"""Graphs as large as the largest protein of DD are spliced within bounded memory."""
+"""Graphs of the size of the largest protein of DD are spliced in bounded memory."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.support.run_stages import run_stage, write_small_corpus
 NODES = 5748
 
 def with_giants(table):
-    \"\"\"Make the first two graphs paths of 5748 nodes with some long edges.\"\"\"
+    \"\"\"Replace the first two graphs by paths of 5748 nodes with some long edges.\"\"\"
     giants = []
     for row in range(2):
         one = table.slice(row, row + 1)
@@ -37,24 +37,24 @@ def with_giants(table):
 
 folder = sys.argv[1]
 corpus = write_small_corpus(folder, with_giants)
-given = {"prepare": corpus}
-given["bridge"] = run_stage(folder, "bridge", {"epochs": 1}, given)
+inputs = {"prepare": corpus}
+inputs["bridge"] = run_stage(folder, "bridge", {"epochs": 1}, inputs)
 options = {"options": "001", "f": [2, 3], "partners": "same-piece", "count": 60}
-made = run_stage(folder, "generate", options, given)
-quality = made.manifest.summary["quality"]["option_3"]
+spliced = run_stage(folder, "generate", options, inputs)
+quality = spliced.manifest.summary["quality"]["option_3"]
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps({"max_nodes": quality["max_nodes"], "peak_mib": peak}))
 """
 
 
 @pytest.mark.slow
-def test_the_largest_graphs_are_spliced_in_bounded_memory(tmp_path):
+def test_large_graphs_are_spliced_in_bounded_memory(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path)], env=env, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["max_nodes"] >= 2 * 5748
-    assert found["peak_mib"] < 3000
+    measured = json.loads(done.stdout)
+    assert measured["max_nodes"] >= 2 * 5748
+    assert measured["peak_mib"] < 3000

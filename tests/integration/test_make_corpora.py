@@ -1,4 +1,4 @@
-"""`make corpora` makes what is missing, and says so when nothing is."""
+"""`make corpora` builds missing corpora and reports if nothing is missing."""
 
 import os
 import re
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def make(tmp_path):
-    """Run make in this repository, with a virtual environment that is ready already."""
+    """A function that runs make in this repository with a prepared virtual environment."""
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
     venv = tmp_path / "venv"
@@ -29,21 +29,21 @@ def make(tmp_path):
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
 
     def run(*words):
-        began = time.perf_counter()
-        done = subprocess.run(
+        started = time.perf_counter()
+        completed = subprocess.run(
             ["make", "-C", ROOT, f"VENV={venv}", f"GSX_STORE={tmp_path / 'store'}", *words],
             capture_output=True,
             text=True,
             check=False,
             env={**env, "PYTHONPATH": str(ROOT)},
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout, time.perf_counter() - began
+        assert completed.returncode == 0, completed.stderr
+        return completed.stdout, time.perf_counter() - started
 
     return run, tmp_path / "store"
 
 
-def test_a_second_make_of_corpora_does_nothing_and_says_so_at_once(make):
+def test_a_second_run_builds_nothing_and_is_fast(make):
     run, store = make
     words = (
         "-j2", "corpora", "DATASETS=motif-size motif-base",
@@ -53,16 +53,16 @@ def test_a_second_make_of_corpora_does_nothing_and_says_so_at_once(make):
     assert re.search(r"^motif-size: .*/corpus/[0-9a-f]{32}$", first, flags=re.M)
     assert f"2 corpora are in {store}" in first
     assert "nothing was missing" not in first
-    made = sorted(store.glob("corpus/*/manifest.json"))
-    times = [path.stat().st_mtime_ns for path in made]
+    manifests = sorted(store.glob("corpus/*/manifest.json"))
+    times = [path.stat().st_mtime_ns for path in manifests]
     second, seconds = run(*words)
     assert f"2 corpora are in {store}; nothing was missing" in second
     assert "motif-size:" not in second
     assert seconds < 2 or os.getloadavg()[0] > 2
-    assert [path.stat().st_mtime_ns for path in made] == times
+    assert [path.stat().st_mtime_ns for path in manifests] == times
 
 
-def test_a_corpus_that_was_removed_is_made_again_and_no_other(make):
+def test_only_a_removed_corpus_is_built_again(make):
     run, _ = make
     words = (
         "corpora", "DATASETS=motif-size motif-base",

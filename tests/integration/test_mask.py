@@ -8,9 +8,9 @@ import pytest
 from safetensors.numpy import load
 
 from gsx.errors import StageError, UsageError
-from gsx.stages.graphs.feature_variance import Domains
-from gsx.stages.mask.feature_ranges import known, parse_domain, with_given
-from gsx.stages.mask.feature_statistics import gather, require_finite
+from gsx.stages.graphs.feature_variance import FeatureRanges
+from gsx.stages.mask.feature_ranges import dataset_ranges, parse_feature_range, override_ranges
+from gsx.stages.mask.feature_statistics import compute_feature_statistics, require_finite
 from gsx.stages.mask.metrics import selection_scores
 from gsx.stages.mask.stage import MaskConfig, resolve
 from gsx.storage.corpora.corpus import Corpus
@@ -29,7 +29,7 @@ def mask_of(folder, corpus, **options):
 
 
 def arrays(artifact):
-    return load(artifact.place.read_bytes("mask.safetensors", limit=1 << 24))
+    return load(artifact.location.read_bytes("mask.safetensors", limit=1 << 24))
 
 
 def planted_f1(artifact):
@@ -72,12 +72,12 @@ def test_the_artifact_says_what_was_found(tmp_path):
     expected = quality["k1"] * found["within_labels"] - quality["k2"] * found["within_environments"]
     assert found["score"] == pytest.approx(expected)
     assert (found["low"] < found["high"]).all()
-    called = json.loads(mask.place.read_bytes("called.json", limit=1 << 20))
+    called = json.loads(mask.location.read_bytes("called.json", limit=1 << 20))
     assert sorted(called["non_causal"], key=int) == ["6", "7", "8", "9", "10", "11"]
     assert sorted(called["kept"], key=int) == ["0", "1", "2", "3", "4", "5"]
     assert called["words"].startswith("6 of 12 features of planted-nodes are called non-causal")
     assert "; 6 are kept as they are." in called["words"]
-    history = json.loads(mask.place.read_bytes("history.json", limit=1 << 20))
+    history = json.loads(mask.location.read_bytes("history.json", limit=1 << 20))
     losses = [row["label_loss"] for row in history["losses"]]
     assert np.mean(losses[-20:]) < 0.9 * np.mean(losses[:5])
     best = min(history["trials"], key=lambda row: row["cost"])
@@ -132,14 +132,14 @@ def test_the_truth_is_used_for_the_report_alone(tmp_path):
 
 def test_moments_do_not_depend_on_shards(tmp_path):
     corpus = write_planted(tmp_path, *planted_graphs(250))
-    found = gather(Corpus(corpus), seed=0, most=1000)
+    found = compute_feature_statistics(Corpus(corpus), seed=0, most=1000)
     whole, _ = planted_graphs(250)
     features = whole.dense("node", "node_feat").astype(np.float64)
     assert found.mean == pytest.approx(features.mean(axis=0))
-    assert found.spread == pytest.approx(features.std(axis=0, ddof=1))
+    assert found.std == pytest.approx(features.std(axis=0, ddof=1))
     assert found.domains.low == pytest.approx(features.min(axis=0))
     assert (found.total, found.classes, found.envs) == (250, 3, 4)
-    few = gather(Corpus(corpus), seed=0, most=50)
+    few = compute_feature_statistics(Corpus(corpus), seed=0, most=50)
     assert 20 < len(few.samples) < 80
     assert np.array_equal(few.in_envs, found.in_envs)
 
@@ -266,26 +266,26 @@ def test_what_is_no_domain_is_refused(text, message):
     ],
 )  # fmt: skip
 def test_domains_that_exclude_the_data_are_refused(text, message):
-    inferred = Domains(np.zeros(3), np.array([1.0, 4, 1]), np.array([1.0, 1, 0]))
+    inferred = FeatureRanges(np.zeros(3), np.array([1.0, 4, 1]), np.array([1.0, 1, 0]))
     with pytest.raises((StageError, UsageError)) as error:
-        with_given(inferred, [text], "d")
+        override_ranges(inferred, [text], "d")
     assert str(error.value) == message
-    assert with_given(inferred, ["1=0..8:1"], "d").high.tolist() == [1, 8, 1]
+    assert override_ranges(inferred, ["1=0..8:1"], "d").high.tolist() == [1, 8, 1]
 
 
 def test_ends_of_domains_are_those_of_features_in_single_precision():
     """0.3 as it is stored is more than the 0.3 that a user types, and 0.7 is less."""
-    inferred = Domains(
+    inferred = FeatureRanges(
         np.array([0, np.float32(0.7)], dtype=float),
         np.array([np.float32(0.3), 1]),
         np.array([np.float32(0.3), 0], dtype=float),
     )
-    found = with_given(inferred, ["0=0..0.3", "1=0.7..1"], "d")
-    assert found.contain(np.array([[0, 0.7], [0.3, 1]], dtype=np.float32)).all()
+    found = override_ranges(inferred, ["0=0..0.3", "1=0.7..1"], "d")
+    assert found.contains(np.array([[0, 0.7], [0.3, 1]], dtype=np.float32)).all()
     assert found.low[1] < 0.7 < found.high[1]
-    assert with_given(inferred, ["0=0..0.6:0.3"], "d").high[0] == 0.6
+    assert override_ranges(inferred, ["0=0..0.6:0.3"], "d").high[0] == 0.6
     with pytest.raises(StageError, match="excludes training values of feature 0"):
-        with_given(inferred, ["0=0..0.2999"], "d")
+        override_ranges(inferred, ["0=0..0.2999"], "d")
 
 
 def test_colors_lie_between_zero_and_one_whatever_training_shows(tmp_path):
@@ -306,16 +306,16 @@ def test_colors_lie_between_zero_and_one_whatever_training_shows(tmp_path):
 
 
 def test_what_is_known_of_a_dataset_is_not_said_of_other_data_of_its_name():
-    grid = Domains(np.zeros(2), np.ones(2), np.ones(2))
-    assert known(grid, "cbas-color") == ("0..1",)
-    assert known(Domains(np.zeros(2), np.array([1.0, 2]), np.ones(2)), "cbas-color") == ()
-    assert known(grid, "mine") == ()
+    grid = FeatureRanges(np.zeros(2), np.ones(2), np.ones(2))
+    assert dataset_ranges(grid, "cbas-color") == ("0..1",)
+    assert dataset_ranges(FeatureRanges(np.zeros(2), np.array([1.0, 2]), np.ones(2)), "cbas-color") == ()
+    assert dataset_ranges(grid, "mine") == ()
 
 
 def test_domains_are_read_as_written():
-    assert parse_domain("-1.5..2e1").low == -1.5
-    assert parse_domain("3=0..255:1").step == 1
-    assert parse_domain("0-2=0..1").last == 2
+    assert parse_feature_range("-1.5..2e1").low == -1.5
+    assert parse_feature_range("3=0..255:1").step == 1
+    assert parse_feature_range("0-2=0..1").last == 2
 
 
 @pytest.mark.parametrize("name", ["steps", "width"])

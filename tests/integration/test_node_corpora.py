@@ -11,13 +11,13 @@ import torch
 from hypothesis import given
 
 import gsx
-from gsx.pyg import densified
+from gsx.pyg import densify_features
 from gsx.ragged import Ragged, pointers
 from gsx.schema import SPLITS, corpus_columns
 from gsx.seeds import rng
 from gsx.stages.describe.node_shift import feature_hashes, node_report, node_warnings
-from gsx.stages.graphs.label_alignment import Entries
-from gsx.storage.artifacts.publish import Identity, build
+from gsx.stages.graphs.label_alignment import SparseEntries
+from gsx.storage.artifacts.publish import Identity, build_artifact
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus_writer import plan_shards, write_corpus
 from gsx.table import GraphTable
@@ -32,7 +32,7 @@ def stored(tmp_path):
 
 
 def test_arrow_alone_reads_labels_splits_and_environments_of_nodes(stored):
-    shard = stored.place.local / "data" / "all-00000-of-00001.parquet"
+    shard = stored.location.local / "data" / "all-00000-of-00001.parquet"
     (row,) = pq.read_table(shard).to_pylist()
     assert row["node_split"] == ["train", "id_val", "ood_val", "ood_test"]
     assert row["node_env_id"] == [0, 1, -1, 0]
@@ -42,7 +42,7 @@ def test_arrow_alone_reads_labels_splits_and_environments_of_nodes(stored):
 
 
 def test_a_corpus_counts_its_nodes(stored):
-    corpus = gsx.open(stored.place.local)
+    corpus = gsx.open(stored.location.local)
     assert corpus.nodes == {"train": 1, "id_val": 1, "ood_val": 1, "ood_test": 1}
     assert repr(corpus).endswith(": nodes, train 1, id_val 1, ood_val 1, ood_test 1)")
     assert [row["count"] for row in corpus.environments if "count" in row] == [1]
@@ -53,7 +53,7 @@ def test_a_corpus_counts_its_nodes(stored):
 
 
 def test_data_has_masks_environments_and_domains_of_nodes(stored):
-    data = gsx.open(stored.place.local)[0]
+    data = gsx.open(stored.location.local)[0]
     assert data.train_mask.tolist() == [True, False, False, False]
     assert data.id_val_mask.tolist() == [False, True, False, False]
     assert data.id_test_mask.tolist() == [False] * 4
@@ -65,7 +65,7 @@ def test_data_has_masks_environments_and_domains_of_nodes(stored):
 
 
 def test_features_are_made_dense_only_on_request(stored):
-    corpus = gsx.open(stored.place.local)
+    corpus = gsx.open(stored.location.local)
     assert corpus.to_pyg()[0].x.layout == torch.sparse_csr
     dense = corpus.to_pyg(dense=True)[0].x
     assert dense.layout == torch.strided
@@ -75,7 +75,7 @@ def test_features_are_made_dense_only_on_request(stored):
 @given(tables(level="node", sparse=True))
 def test_dense_rows_hold_what_sparse_ones_did(example):
     table, info = example
-    dense = densified(table, info).dense("node", "node_feat")
+    dense = densify_features(table, info).dense("node", "node_feat")
     index, value = table.node["node_feat_index"], table.node["node_feat_value"]
     assert dense.shape == (table.total_nodes, info.num_features)
     for node in range(table.total_nodes):
@@ -88,25 +88,25 @@ def test_dense_rows_hold_what_sparse_ones_did(example):
 @given(tables(level="node", sparse=True))
 def test_equal_rows_have_equal_hashes_sparse_or_dense(example):
     table, info = example
-    present, hashes = feature_hashes(Entries.of(table), table.total_nodes)
-    again, dense = feature_hashes(Entries.of(densified(table, info)), table.total_nodes)
+    present, hashes = feature_hashes(SparseEntries.of(table), table.total_nodes)
+    again, dense = feature_hashes(SparseEntries.of(densify_features(table, info)), table.total_nodes)
     assert np.array_equal(present, again)
     assert np.array_equal(hashes, dense)
 
 
 def test_show_counts_nodes_by_split_and_environment(stored):
-    shown = run("show", str(stored.place.local))
+    shown = run("show", str(stored.location.local))
     assert "LABELLED NODES" in shown.out
     assert [line.split() for line in shown.out.splitlines() if line.startswith("id_val")] == [
         ["id_val", "1", "b", "1", "0/1"]
     ]
-    found = json.loads(run("show", str(stored.place.local), "--json").out)
+    found = json.loads(run("show", str(stored.location.local), "--json").out)
     assert found["splits"] == {"all": 1}
     assert found["nodes"] == {"train": 1, "id_val": 1, "ood_val": 1, "ood_test": 1}
 
 
 def test_verify_reads_every_node(stored):
-    assert run("verify", str(stored.place.local)).code == 0
+    assert run("verify", str(stored.location.local)).code == 0
 
 
 def twins():
@@ -155,7 +155,7 @@ def test_describe_reports_nodes(stored, tmp_path):
     shown = run("describe", stored.key, "--store", store)
     assert shown.out.splitlines()[2].split()[:3] == ["SPLIT", "NODES", "DEGREE"]
     statistics = next(Store.at(store).artifacts("statistics"))
-    document = json.loads(statistics.place.read_bytes("statistics.json", limit=1 << 20))
+    document = json.loads(statistics.location.read_bytes("statistics.json", limit=1 << 20))
     assert document["level"] == "node"
     assert [row["split"] for row in document["splits"]] == list(SPLITS[:2]) + list(SPLITS[3:5])
 
@@ -194,12 +194,12 @@ def test_many_words_of_many_nodes_are_never_made_dense(tmp_path):
     )
     tracemalloc.start()
     try:
-        built = build(
+        built = build_artifact(
             Store.at(tmp_path),
             Identity(kind="corpus", stage="test", stage_version=1, config={}),
             lambda draft: write_corpus(draft, info, plan_shards({"all": 1}, 1), lambda _: table),
         )
-        data = gsx.open(built.artifact.place.local)[0]
+        data = gsx.open(built.artifact.location.local)[0]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, on a real terminal of 80 columns."""
+"""Progress bars and messages on a terminal with 80 columns."""
 
 import contextlib
 import fcntl
@@ -13,11 +13,11 @@ from unittest import mock
 
 import pytest
 
-from gsx.cli.output import progress_bar, say
+from gsx.cli.output import notify, progress_bar
 
 
 class Terminal:
-    """A pseudo-terminal that stands in for stderr."""
+    """A pseudo-terminal that replaces stderr."""
 
     def __init__(self, columns):
         self._inside, outside = os.openpty()
@@ -25,14 +25,14 @@ class Terminal:
         self.stderr = os.fdopen(outside, "w")
 
     def lines(self):
-        """Return all that was written since, cut where the cursor went back or down."""
+        """Return everything written since the last call, split at carriage returns and newlines."""
         self.stderr.flush()
         os.set_blocking(self._inside, False)
-        found = b""
+        written = b""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._inside, 65536):
-                found += data
-        return [line for line in found.decode().replace("\n", "\r").split("\r") if line.strip()]
+                written += data
+        return [line for line in written.decode().replace("\n", "\r").split("\r") if line.strip()]
 
     def close(self):
         self.stderr.close()
@@ -40,8 +40,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def looking(columns=80):
-    """Let a terminal be stderr; pytest gives every phase of a test one of its own."""
+def terminal_as_stderr(columns=80):
+    """Replace stderr by a terminal; pytest has another stderr in every phase of a test."""
     terminal = Terminal(columns)
     with mock.patch.object(sys, "stderr", terminal.stderr):
         yield terminal
@@ -50,14 +50,14 @@ def looking(columns=80):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The time that a bar believes it is, in a list of one."""
+    """The time that progress bars read, in a list of one item."""
     now = [1000.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     return now
 
 
 def test_a_bar_shows_speed_time_left_workers_and_bytes(clock):
-    with looking() as terminal, progress_bar("generate", quiet=False) as progress:
+    with terminal_as_stderr() as terminal, progress_bar("generate", quiet=False) as progress:
         assert terminal.lines()[-1] == "generate: starting"
         clock[0] += 30  # workers start
         progress(0, 1_000_000, "2 workers, 0.0 MB")
@@ -71,8 +71,8 @@ def test_a_bar_shows_speed_time_left_workers_and_bytes(clock):
     assert len(line) <= 79
 
 
-def test_the_longest_bar_fits_into_80_columns(clock):
-    with looking() as terminal, progress_bar("generate", quiet=False) as progress:
+def test_the_longest_bar_fits_80_columns(clock):
+    with terminal_as_stderr() as terminal, progress_bar("generate", quiet=False) as progress:
         progress(0, 1_000_000_000, "")
         clock[0] += 40_000
         time.sleep(0.12)
@@ -82,19 +82,19 @@ def test_the_longest_bar_fits_into_80_columns(clock):
     assert len(line) <= 79
 
 
-def test_what_is_said_stands_above_the_bar_on_a_line_of_its_own():
-    with looking() as terminal, progress_bar("generate", quiet=False) as progress:
+def test_a_message_is_printed_above_the_bar():
+    with terminal_as_stderr() as terminal, progress_bar("generate", quiet=False) as progress:
         progress(1, 10, "2 workers, 0.1 MB")
         terminal.lines()
-        say("dashboard of the workers: http://127.0.0.1:8787/status")
+        notify("dashboard of the workers: http://127.0.0.1:8787/status")
         lines = terminal.lines()
     assert lines[0] == "dashboard of the workers: http://127.0.0.1:8787/status"
     assert lines[1].startswith("generate:  10%|")
     assert len(lines) == 2
 
 
-def test_nothing_is_shown_where_nobody_looks(capfd):
-    with looking() as terminal, progress_bar("generate", quiet=True) as progress:
+def test_nothing_is_shown_if_quiet_or_not_on_a_terminal(capfd):
+    with terminal_as_stderr() as terminal, progress_bar("generate", quiet=True) as progress:
         progress(1, 10, "note")
         assert terminal.lines() == []
     with progress_bar("generate", quiet=False) as progress:
@@ -102,14 +102,14 @@ def test_nothing_is_shown_where_nobody_looks(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_warning_is_not_cut_in_the_middle_of_a_word_by_a_terminal():
+def test_a_long_message_is_wrapped_between_words():
     warning = (
         "prepare: cornell and texas hold the same 183 pages: features and labels are equal, and "
         "only links differ. Held-out pages of one may be training pages of the other."
     )
     screen, stderr = pty.openpty()
     subprocess.run(
-        [sys.executable, "-c", f"from gsx.cli.output import say; say({warning!r})"],
+        [sys.executable, "-c", f"from gsx.cli.output import notify; notify({warning!r})"],
         stderr=stderr,
         env={**os.environ, "COLUMNS": "80"},
         check=True,

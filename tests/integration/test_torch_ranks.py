@@ -1,4 +1,4 @@
-"""Several processes that train one network, as torch's launcher starts them."""
+"""Several processes, started by torchrun, train one network."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from tests.support.cluster import environment
 
 pytestmark = pytest.mark.timeout(900)
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-LEARN = """
+SCRIPT = """
 import sys, torch
 from pathlib import Path
 from contextlib import nullcontext
@@ -33,16 +33,16 @@ assert not [name for name in left if "gloo" in name], left
 
 
 def run(*words, cwd=None):
-    done = subprocess.run(
+    completed = subprocess.run(
         [*map(str, words)], capture_output=True, text=True, check=False, env=environment(), cwd=cwd
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
-def test_two_processes_with_averaged_gradients_learn_what_one_learns(tmp_path):
+def test_two_processes_with_averaged_gradients_train_like_one(tmp_path):
     script = tmp_path / "learn.py"
-    script.write_text(LEARN)
+    script.write_text(SCRIPT)
     run(sys.executable, script, tmp_path / "one")
     run(*LAUNCH, script, tmp_path / "two", "together")
     one, two = ([*map(float, (tmp_path / n).read_text().split())] for n in ("one", "two"))
@@ -51,16 +51,15 @@ def test_two_processes_with_averaged_gradients_learn_what_one_learns(tmp_path):
     assert one[1] != 0.1
 
 
-def test_two_processes_pretrain_and_one_publishes(tmp_path):
+def test_two_processes_pretrain_and_rank_0_publishes(tmp_path):
     store = ("--store", tmp_path / "store", "--json")
     gsx = (sys.executable, "-m", "gsx")
     corpus = json.loads(run(*gsx, "prepare", "motif-size", "--num-graphs", 100, *store))["key"]
     words = ("pretrain", "bridge", corpus, "--epochs", 1, *store)
-    said = run(*LAUNCH, "-m", "gsx", *words)
-    made = json.loads(said)
-    assert made["reused"] is False
-    found = Store.at(tmp_path / "store").resolve(made["key"])
-    record = json.loads(found.place.read_bytes("run.json", limit=1 << 20))
+    output = json.loads(run(*LAUNCH, "-m", "gsx", *words))
+    assert output["reused"] is False
+    model = Store.at(tmp_path / "store").resolve(output["key"])
+    record = json.loads(model.location.read_bytes("run.json", limit=1 << 20))
     assert record["device"] == "cpu, 2 processes"
     assert json.loads(run(*LAUNCH, "-m", "gsx", *words))["reused"] is True
     assert list((tmp_path / "store" / ".drafts").iterdir()) == []

@@ -1,4 +1,4 @@
-"""Training learns, is repeatable, and sees nothing of validation, test or truth."""
+"""Training learns, is reproducible, and uses no held-out labels or ground truth."""
 
 import json
 
@@ -42,7 +42,7 @@ batch_size = 32
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def artifacts(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSX_CACHE", str(tmp_path_factory.mktemp("cache")))
         folder = tmp_path_factory.mktemp("store")
@@ -50,8 +50,8 @@ def made(tmp_path_factory):
 
 
 def train(folder, corpus, **options):
-    given = {**SMALL, "source": "prepare", **options}
-    return run_stage(folder, "train", given, {"prepare": corpus})
+    options = {**SMALL, "source": "prepare", **options}
+    return run_stage(folder, "train", options, {"prepare": corpus})
 
 
 def digest(artifact, name="weights-last.safetensors"):
@@ -62,12 +62,12 @@ def scores(artifact):
     return artifact.manifest.summary["quality"]["selection"]
 
 
-def test_a_model_learns_more_than_chance(made):
-    assert scores(made["train"])["id_val"]["id_test"] > 50
+def test_a_model_is_better_than_chance(artifacts):
+    assert scores(artifacts["train"])["id_val"]["id_test"] > 50
 
 
-def test_an_artifact_holds_weights_by_every_rule_curves_and_scores(made):
-    assert sorted(made["train"].manifest.files) == [
+def test_an_artifact_contains_weights_of_every_rule_curves_and_scores(artifacts):
+    assert sorted(artifacts["train"].manifest.files) == [
         "curves.json",
         "curves.svg",
         "model.json",
@@ -76,27 +76,27 @@ def test_an_artifact_holds_weights_by_every_rule_curves_and_scores(made):
         "weights-last.safetensors",
         "weights.safetensors",
     ]
-    curves = json.loads(made["train"].place.read_bytes("curves.json", limit=1 << 20))
+    curves = json.loads(artifacts["train"].location.read_bytes("curves.json", limit=1 << 20))
     assert [curve["epoch"] for curve in curves] == list(range(8))
     assert curves[-1]["loss"] < curves[0]["loss"]
     best = max(curves, key=lambda curve: (curve["ood_val"], curve["epoch"]))
-    chosen = scores(made["train"])["ood_val"]
-    assert chosen["epoch"] == best["epoch"]
-    assert chosen["ood_test"] == best["ood_test"]
-    assert scores(made["train"])["last"]["epoch"] == 7
+    selected = scores(artifacts["train"])["ood_val"]
+    assert selected["epoch"] == best["epoch"]
+    assert selected["ood_test"] == best["ood_test"]
+    assert scores(artifacts["train"])["last"]["epoch"] == 7
 
 
-def test_the_same_training_gives_the_same_bytes(made, tmp_path):
+def test_the_same_training_gives_the_same_bytes(artifacts, tmp_path):
     again = run_recipe(tmp_path, RECIPE)["train"]
-    assert again.manifest.digest == made["train"].manifest.digest
+    assert again.manifest.digest == artifacts["train"].manifest.digest
 
 
-@pytest.mark.parametrize("learner", ["erm", "vrex", "irm", "groupdro", "coral", "dann"])
-def test_every_learner_trains_the_same_twice(tmp_path, learner):
+@pytest.mark.parametrize("name", ["erm", "vrex", "irm", "groupdro", "coral", "dann"])
+def test_algorithms_are_reproducible(tmp_path, name):
     corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
     one, two = (
-        train(tmp_path / place, corpus, learner=learner, dropout=0.2, average=0.9)
-        for place in ("a", "b")
+        train(tmp_path / store, corpus, learner=name, dropout=0.2, average=0.9)
+        for store in ("a", "b")
     )
     assert one.manifest.digest == two.manifest.digest
 
@@ -108,20 +108,20 @@ def test_every_learner_trains_the_same_twice(tmp_path, learner):
         {"learner": "groupdro", "schedule": "step", "milestone": 2, "env_balanced": True},
     ],
 )
-def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, options):
+def test_a_resumed_run_gives_the_same_bytes(tmp_path, monkeypatch, options):
     corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
     whole = train(tmp_path / "whole", corpus, epochs=5, **options)
-    begun = stop_training(monkeypatch, 3)
+    started_epochs = stop_training(monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "parts", corpus, epochs=5, **options)
     resumed = train(tmp_path / "parts", corpus, epochs=5, **options)
-    assert begun == [0, 1, 2, 3, 3, 4]
+    assert started_epochs == [0, 1, 2, 3, 3, 4]
     assert resumed.manifest.digest == whole.manifest.digest
-    assert not list(resumed.place.local.glob("checkpoint*"))
+    assert not list(resumed.location.local.glob("checkpoint*"))
 
 
-def test_a_run_that_was_stopped_on_another_kind_of_device_goes_on(tmp_path, monkeypatch):
-    """Random streams of a GPU have another state than those of a CPU."""
+def test_a_run_resumes_on_another_kind_of_device(tmp_path, monkeypatch):
+    """Generators of a GPU have a state of another size than those of a CPU."""
     corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
 
     def save_as_on_a_gpu(arrays, path, metadata):
@@ -130,21 +130,21 @@ def test_a_run_that_was_stopped_on_another_kind_of_device_goes_on(tmp_path, monk
         save_file(arrays, path, metadata)
 
     monkeypatch.setattr("safetensors.torch.save_file", save_as_on_a_gpu)
-    begun = stop_training(monkeypatch, 1)
+    started_epochs = stop_training(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, corpus, epochs=3, dropout=0.3)
     model = train(tmp_path, corpus, epochs=3, dropout=0.3)
-    assert begun == [0, 1, 1, 2]
-    curves = json.loads(model.place.read_bytes("curves.json", limit=1 << 20))
+    assert started_epochs == [0, 1, 1, 2]
+    curves = json.loads(model.location.read_bytes("curves.json", limit=1 << 20))
     assert [curve["epoch"] for curve in curves] == [0, 1, 2]
 
 
-def test_the_learning_rate_falls_as_the_schedule_says(tmp_path):
+def test_the_learning_rate_follows_the_schedule(tmp_path):
     corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
 
     def rates(**options):
         model = train(tmp_path, corpus, epochs=4, learning_rate=0.1, **options)
-        curves = json.loads(model.place.read_bytes("curves.json", limit=1 << 20))
+        curves = json.loads(model.location.read_bytes("curves.json", limit=1 << 20))
         return [round(curve["learning_rate"], 6) for curve in curves]
 
     assert rates(schedule="constant") == [0.1, 0.1, 0.1, 0.1]
@@ -152,27 +152,27 @@ def test_the_learning_rate_falls_as_the_schedule_says(tmp_path):
     assert rates(schedule="cosine") == [0.1, 0.085355, 0.05, 0.014645]
 
 
-def test_training_on_source_graphs_alone_ignores_augmented_graphs(made, tmp_path):
+def test_training_without_augmented_graphs_equals_training_on_the_source(artifacts, tmp_path):
     options = {**SMALL, "augmented": False}
-    given = {"generate": made["generate"]}
-    beside = run_stage(tmp_path, "train", options, given)
-    alone = train(tmp_path, made["prepare"])
-    assert digest(beside) == digest(alone)
-    assert beside.manifest.counts == alone.manifest.counts
-    everything = run_stage(tmp_path, "train", SMALL, given)
-    assert digest(everything) != digest(alone)
+    inputs = {"generate": artifacts["generate"]}
+    source_graphs = run_stage(tmp_path, "train", options, inputs)
+    source_corpus = train(tmp_path, artifacts["prepare"])
+    assert digest(source_graphs) == digest(source_corpus)
+    assert source_graphs.manifest.counts == source_corpus.manifest.counts
+    all_graphs = run_stage(tmp_path, "train", SMALL, inputs)
+    assert digest(all_graphs) != digest(source_corpus)
 
 
-def test_origins_choose_training_graphs(made, tmp_path):
-    given = {"generate": made["generate"]}
-    spliced = run_stage(tmp_path, "train", {**SMALL, "origins": ["g_whole"]}, given)
+def test_origins_select_training_graphs(artifacts, tmp_path):
+    inputs = {"generate": artifacts["generate"]}
+    spliced = run_stage(tmp_path, "train", {**SMALL, "origins": ["g_whole"]}, inputs)
     assert spliced.manifest.counts == {"graphs": 180}
     with pytest.raises(StageError, match="no training graphs of origin g_inv"):
-        run_stage(tmp_path, "train", {**SMALL, "origins": ["g_inv"]}, given)
+        run_stage(tmp_path, "train", {**SMALL, "origins": ["g_inv"]}, inputs)
 
 
 def shuffled_labels(table):
-    """Permute the labels of all graphs that are not for training, and all truth about pieces."""
+    """Reverse the order of held-out labels and of the ground truth of all nodes."""
     held = table.dense("graph", "split") != 0
     order = np.arange(len(table))
     order[held] = order[held][::-1]
@@ -181,22 +181,21 @@ def shuffled_labels(table):
     return table.with_columns(graph={"y": y, "label": label}, node={"node_truth": truth})
 
 
-def test_held_out_labels_and_truth_do_not_reach_the_weights(tmp_path):
+def test_held_out_labels_and_ground_truth_do_not_affect_weights(tmp_path):
     plain = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
     permuted = write_small_corpus(tmp_path, shuffled_labels, sizes=SIZES)
     assert plain.manifest.digest != permuted.manifest.digest
     assert digest(train(tmp_path, plain)) == digest(train(tmp_path, permuted))
 
 
-def test_only_splits_that_exist_are_scored(tmp_path):
-    some = {"train": 180, "id_val": 30}
-    corpus = write_small_corpus(tmp_path, unchanged, sizes=some)
-    found = scores(train(tmp_path, corpus))
-    assert sorted(found) == ["id_val", "last"]
-    assert sorted(found["last"]) == ["epoch", "id_val"]
+def test_only_existing_splits_are_evaluated(tmp_path):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes={"train": 180, "id_val": 30})
+    selection = scores(train(tmp_path, corpus))
+    assert sorted(selection) == ["id_val", "last"]
+    assert sorted(selection["last"]) == ["epoch", "id_val"]
 
 
-def test_edges_with_features_are_read(tmp_path):
+def test_edge_features_are_used(tmp_path):
     corpus = write_small_corpus(tmp_path, attributed, attributed_info(), SIZES)
     options = {"backbone": "vgin", "epochs": 10, "env_balanced": True}
     assert scores(train(tmp_path, corpus, **options))["last"]["id_val"] > 40
@@ -209,7 +208,7 @@ def one_class(table):
     return table.with_columns(graph={"y": y, "label": label})
 
 
-def test_a_metric_without_meaning_is_refused_by_name_of_the_split(tmp_path):
+def test_a_split_with_an_undefined_metric_is_rejected(tmp_path):
     info = msgspec.structs.replace(motif.corpus_info("motif-size"), metric="mcc")
     corpus = write_small_corpus(tmp_path, one_class, info, SIZES)
     with pytest.raises(
@@ -231,18 +230,18 @@ def unknown_environments(table):
 @pytest.mark.parametrize(
     ("change", "sizes", "options", "message"),
     [
-        (without_labels, SIZES, {}, "no training graph of motif-size has a label"),
-        (unchanged, {"id_val": 30}, {}, "motif-size has no `train` graphs"),
+        (without_labels, SIZES, {}, "motif-size has no labelled training graphs"),
+        (unchanged, {"id_val": 30}, {}, "motif-size has no `train` split"),
         (unknown_environments, SIZES, {"learner": "vrex"}, "`vrex` compares environments, but"),
         (
             unchanged,
             SIZES,
             {"learning_rate": 1e30},
-            "the loss is (nan|inf) in epoch 0, batch .*No epoch had",
+            "the loss is (nan|inf) in epoch 0, batch .*no checkpoint",
         ),
     ],
 )
-def test_what_cannot_be_learned_is_refused(tmp_path, change, sizes, options, message):
+def test_untrainable_corpora_and_options_are_rejected(tmp_path, change, sizes, options, message):
     corpus = write_small_corpus(tmp_path, change, sizes=sizes)
     with pytest.raises(StageError, match=message):
         train(tmp_path, corpus, **options)
@@ -253,25 +252,25 @@ def test_what_cannot_be_learned_is_refused(tmp_path, change, sizes, options, mes
     [
         ({"epochs": 0}, "epochs must be at least 1; got 0"),
         ({"batch_size": 1}, "batch_size must be at least 2; got 1"),
-        ({"dropout": 1.0}, "dropout must lie in \\[0, 1\\); got 1.0"),
+        ({"dropout": 1.0}, "dropout must be in \\[0, 1\\); got 1.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be positive; got nan"),
         ({"penalty": -1.0}, "penalty must not be negative; got -1.0"),
-        ({"origins": ("g_hole",)}, "no origin `g_hole`. Did you mean `g_whole`?"),
-        ({"augmented": False, "origins": ("source",)}, "leave `origins` out"),
+        ({"origins": ("g_hole",)}, "unknown origin `g_hole`. Did you mean `g_whole`?"),
+        ({"augmented": False, "origins": ("source",)}, "Remove `origins`"),
     ],
 )
-def test_impossible_options_are_refused(options, message):
+def test_invalid_options_are_rejected(options, message):
     with pytest.raises(UsageError, match=message):
         resolve(TrainConfig(**options))
 
 
-@pytest.mark.parametrize(("learner", "penalty"), [("erm", 1.0), ("vrex", 1.0), ("groupdro", 0.01)])
-def test_a_penalty_left_out_is_filled_in(learner, penalty):
-    assert resolve(TrainConfig(learner=learner)).penalty == penalty
-    assert resolve(TrainConfig(learner=learner, penalty=7.0)).penalty == 7.0
+@pytest.mark.parametrize(("name", "penalty"), [("erm", 1.0), ("vrex", 1.0), ("groupdro", 0.01)])
+def test_the_default_penalty_is_filled_in(name, penalty):
+    assert resolve(TrainConfig(learner=name)).penalty == penalty
+    assert resolve(TrainConfig(learner=name, penalty=7.0)).penalty == 7.0
 
 
-def test_presets_say_what_was_published():
+def test_the_paper_preset_has_the_published_options():
     paper = TrainConfig.paper()
     assert (paper.width, paper.dropout, paper.epochs, paper.batch_size) == (300, 0.5, 200, 32)
     assert (paper.learning_rate, paper.schedule, paper.milestone) == (1e-3, "step", 150)
@@ -282,41 +281,41 @@ def gsx(*words):
     return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
 
 
-def test_the_command_line_trains_evaluates_and_tabulates(made, tmp_path):
-    store = ("--store", made["store"])
-    corpus = made["generate"].key
+def test_the_command_line_trains_evaluates_and_tabulates(artifacts, tmp_path):
+    store = ("--store", artifacts["store"])
+    corpus = artifacts["generate"].key
     options = ("--preset", "quick", "--epochs", 1, "--width", 8, "--results", tmp_path)
     results = [
         gsx("train", corpus, *options, "--method", name, *extra, "--json", *store)
         for name, extra in (("g-splice", ()), ("erm", ("--source-only",)))
     ]
-    told = json.loads(results[1].stdout)
-    assert told["kind"] == "model"
-    assert told["counts"] == {"graphs": 360}
+    model = json.loads(results[1].stdout)
+    assert model["kind"] == "model"
+    assert model["counts"] == {"graphs": 360}
     document = json.loads((tmp_path / "motif-size" / "erm-0.json").read_text())
     assert document.keys() >= {
         "dataset", "method", "seed", "metric", "ood_val", "ood_test", "id_test", "selection",
         "preset", "epochs", "corpus_key", "model_key", "command", "commit", "seconds",
     }  # fmt: skip
     assert document["corpus_key"] == corpus
-    assert document["model_key"] == told["key"]
+    assert document["model_key"] == model["key"]
     assert document["selection"] == "ood_val"
-    assert document["ood_test"] == told["selection"]["ood_val"]["ood_test"]
-    scored = json.loads(gsx("evaluate", told["key"], corpus, "--json", *store).stdout)
-    assert scored["splits"]["ood_test"]["score"] == document["ood_test"]
-    shown = gsx("evaluate", told["key"], corpus, "--selection", "last", *store).stdout
-    assert shown.startswith("weights of the last epoch\nSPLIT     WHICH")
+    assert document["ood_test"] == model["selection"]["ood_val"]["ood_test"]
+    evaluation = json.loads(gsx("evaluate", model["key"], corpus, "--json", *store).stdout)
+    assert evaluation["splits"]["ood_test"]["score"] == document["ood_test"]
+    text = gsx("evaluate", model["key"], corpus, "--selection", "last", *store).stdout
+    assert text.startswith("weights of the last epoch\nSPLIT     WHICH")
     table = gsx("table", tmp_path).stdout.splitlines()
     assert table[0] == "### motif-size"
     assert [line.split(" | ")[0] for line in table[4:]] == ["| erm", "| g-splice"]
 
 
-def test_results_need_a_method(made, tmp_path):
+def test_results_need_a_method(artifacts, tmp_path):
     with pytest.raises(UsageError, match="--results DIR and --method NAME together"):
-        gsx("train", made["prepare"].key, "--results", tmp_path, "--store", made["store"])
+        gsx("train", artifacts["prepare"].key, "--results", tmp_path, "--store", artifacts["store"])
 
 
-def test_a_picture_of_curves_is_well_formed():
+def test_curves_are_drawn_as_well_formed_svg():
     from xml.etree import ElementTree
 
     curves = [{"epoch": 0, "loss": 1.0, "id_val": 50.0}, {"epoch": 1, "loss": 0.5, "id_val": 60.0}]

@@ -1,4 +1,4 @@
-"""Training on labelled nodes: what is learned, what is seen, what is refused."""
+"""Training on node-level corpora."""
 
 import json
 
@@ -10,9 +10,9 @@ from gsx.errors import StageError, UsageError
 from gsx.ragged import Ragged, pointers
 from gsx.schema import SPLITS, CorpusInfo, Environment, Feature, corpus_columns
 from gsx.seeds import rng
-from gsx.stages.train.node_data import node_shape
+from gsx.stages.train.node_data import node_backbone_shape
 from gsx.stages.train.stage import TrainConfig, resolve
-from gsx.storage.artifacts.publish import Identity, build
+from gsx.storage.artifacts.publish import Identity, build_artifact
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus_writer import plan_shards, write_corpus
 from tests.support.artifacts import gsx as command
@@ -31,11 +31,11 @@ def cbas(tmp_path_factory):
 
 
 def node_corpus(folder, change=lambda table: table, *, info_change=lambda info: info):
-    """Write the CBAS corpus, changed."""
-    from gsx.stages.prepare.dataset import Order
+    """Write the CBAS corpus with a changed table and description."""
+    from gsx.stages.prepare.dataset import DatasetRequest
     from gsx.stages.prepare.synthetic.cbas import open_cbas
 
-    source = open_cbas(Order(name="cbas-color", num_graphs=None, seed=0, raw={}))
+    source = open_cbas(DatasetRequest(name="cbas-color", num_graphs=None, seed=0, raw={}))
     table, info = change(source.build("all", 0, 1)), info_change(source.info)
 
     def produce(draft):
@@ -43,7 +43,7 @@ def node_corpus(folder, change=lambda table: table, *, info_change=lambda info: 
 
     names = {"change": change.__name__, "info": info_change.__name__}
     identity = Identity(kind="corpus", stage="prepare", stage_version=1, config=names)
-    return build(Store.at(folder), identity, produce).artifact
+    return build_artifact(Store.at(folder), identity, produce).artifact
 
 
 def train(folder, corpus, **options):
@@ -54,22 +54,22 @@ def weights(artifact, name="weights-last.safetensors"):
     return artifact.manifest.files[name].sha256
 
 
-def test_the_place_of_a_node_is_learned(cbas, tmp_path):
+def test_the_position_of_a_node_is_learned(cbas, tmp_path):
     model = train(tmp_path, cbas, epochs=15, batch_size=1000, samples=10)
     scores = model.manifest.summary["quality"]["selection"]
     assert scores["id_val"]["id_test"] > 60
     assert sorted(scores["ood_val"]) == ["epoch", "id_test", "id_val", "ood_test", "ood_val"]
     assert model.manifest.counts == {"nodes": 420}
-    shape = json.loads(model.place.read_bytes("model.json", limit=1 << 20))["shape"]
+    shape = json.loads(model.location.read_bytes("model.json", limit=1 << 20))["shape"]
     assert (shape["backbone"], shape["features"], shape["layers"]) == ("gcn", 4, 3)
 
 
-@pytest.mark.parametrize("learner", ["vrex", "irm", "groupdro", "coral", "dann"])
-def test_learners_compare_environments_of_nodes(cbas, tmp_path, learner):
-    plain = train(tmp_path, cbas)
-    other = train(tmp_path, cbas, learner=learner)
-    assert weights(plain) != weights(other)
-    assert np.isfinite(other.manifest.summary["quality"]["selection"]["last"]["ood_test"])
+@pytest.mark.parametrize("name", ["vrex", "irm", "groupdro", "coral", "dann"])
+def test_algorithms_compare_environments_of_nodes(cbas, tmp_path, name):
+    erm = train(tmp_path, cbas)
+    model = train(tmp_path, cbas, learner=name)
+    assert weights(erm) != weights(model)
+    assert np.isfinite(model.manifest.summary["quality"]["selection"]["last"]["ood_test"])
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(cbas, tmp_path):
@@ -79,34 +79,33 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(cbas, tmp_path)
     assert weights(first) == weights(again) != weights(other)
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(cbas, tmp_path, monkeypatch):
+def test_a_resumed_run_gives_the_same_bytes(cbas, tmp_path, monkeypatch):
     whole = train(tmp_path / "a", cbas, dropout=0.5)
-    begun = stop_training(monkeypatch, 1)
+    started_epochs = stop_training(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "b", cbas, dropout=0.5)
     assert train(tmp_path / "b", cbas, dropout=0.5).manifest.digest == whole.manifest.digest
-    assert begun == [0, 1, 1, 2]
+    assert started_epochs == [0, 1, 1, 2]
 
 
 def other_labels(table):
-    """Give held-out nodes labels drawn anew."""
+    """Give held-out nodes random labels."""
     split, label = table.node["node_split"], table.node["node_label"].copy()
-    held = split != SPLITS.index("train")
-    label[held] = rng(0, "tests").integers(0, 4, held.sum())
+    held_out = split != SPLITS.index("train")
+    label[held_out] = rng(0, "tests").integers(0, 4, held_out.sum())
     y = np.eye(4, dtype=np.float32)[label]
     return table.with_columns(node={"node_label": label, "node_y": y})
 
 
-@pytest.mark.parametrize("learner", ["erm", "eerm", "srgnn"])
-def test_labels_of_held_out_nodes_never_reach_weights(tmp_path, learner):
-    plain = train(tmp_path, node_corpus(tmp_path), learner=learner)
-    changed = train(tmp_path, node_corpus(tmp_path, other_labels), learner=learner)
+@pytest.mark.parametrize("name", ["erm", "eerm", "srgnn"])
+def test_held_out_labels_do_not_affect_weights(tmp_path, name):
+    plain = train(tmp_path, node_corpus(tmp_path), learner=name)
+    changed = train(tmp_path, node_corpus(tmp_path, other_labels), learner=name)
     assert weights(plain) == weights(changed)
-    told = [each.manifest.summary["quality"] for each in (plain, changed)]
-    assert told[0] != told[1]
+    assert plain.manifest.summary["quality"] != changed.manifest.summary["quality"]
 
 
-def as_bags(table):
+def with_sparse_features(table):
     """Store the colors as sparse features."""
     dense = table.node["node_feat"]
     row, column = np.nonzero(dense)
@@ -123,23 +122,23 @@ def sparse_info(info):
     return msgspec.structs.replace(info, columns=columns)
 
 
-def test_sparse_features_train_as_dense_ones_do(tmp_path):
+def test_sparse_and_dense_features_give_the_same_losses(tmp_path):
     dense = train(tmp_path, node_corpus(tmp_path))
-    sparse = train(tmp_path, node_corpus(tmp_path, as_bags, info_change=sparse_info))
+    sparse = train(tmp_path, node_corpus(tmp_path, with_sparse_features, info_change=sparse_info))
     losses = [
-        [row["loss"] for row in json.loads(each.place.read_bytes("curves.json", limit=1 << 20))]
-        for each in (dense, sparse)
+        [row["loss"] for row in json.loads(model.location.read_bytes("curves.json", limit=1 << 20))]
+        for model in (dense, sparse)
     ]
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
 
 
-def one_way(table):
+def directed(table):
     keep = np.arange(table.total_edges) > 0
     edge = {name: values[keep] for name, values in table.edge.items()}
     return type(table)(table.node_ptr, pointers([keep.sum()]), table.graph, table.node, edge)
 
 
-def nothing_to_train_on(table):
+def without_training_nodes(table):
     split = np.full(table.total_nodes, SPLITS.index("ood_val"), dtype=np.int8)
     return table.with_columns(node={"node_split": split})
 
@@ -165,27 +164,28 @@ def one_environment(table):
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (one_way, {}, "cbas-color has edges without their way back; backbones read undirected "
-         "graphs. Store every edge in both directions."),
-        (nothing_to_train_on, {},
-         "cbas-color has no `train` nodes; prepare it with that split."),
-        (unlabelled, {}, "no training node of cbas-color has a label; nothing can be learned."),
-        (one_label, {}, "all training nodes of cbas-color have one label: nothing to learn."),
+        (directed, {}, "cbas-color has directed edges, but backbones need undirected graphs. "
+         "Store every edge in both directions."),
+        (without_training_nodes, {},
+         "cbas-color has no `train` split. Prepare it with training nodes."),
+        (unlabelled, {}, "cbas-color has no labelled training nodes. Add labels to them."),
+        (one_label, {}, "all training nodes of cbas-color have the same label. Add nodes of "
+         "another label."),
         (one_environment, {"learner": "vrex"}, "`vrex` compares environments, but the training "
-         "nodes have 1 known one(s). Use the learner `erm`, or a corpus with environments."),
-        (lambda table: table, {"backbone": "gin"}, "cbas-color labels nodes, and `gin` tells "
-         "labels of graphs. Use the backbone `gcn`."),
+         "nodes have 1 environment(s). Use the algorithm `erm`, or a corpus with environments."),
+        (lambda table: table, {"backbone": "gin"}, "cbas-color has node labels, but "
+         "`gin` predicts graph labels. Use the backbone `gcn`."),
         (lambda table: table, {"origins": ("featx",)},
-         "cbas-color has no nodes of the origins asked for."),
+         "cbas-color has no nodes of origin featx. `gsx show` lists its origins."),
     ],
 )  # fmt: skip
-def test_nodes_that_cannot_be_learned_from_are_refused(tmp_path, change, options, message):
+def test_untrainable_corpora_are_rejected(tmp_path, change, options, message):
     with pytest.raises(StageError) as error:
         train(tmp_path, node_corpus(tmp_path, change), **options)
     assert str(error.value) == message
 
 
-def test_samples_without_training_nodes_ask_for_more_walks(tmp_path):
+def test_samples_without_training_nodes_are_rejected(tmp_path):
     def few(table):
         split = table.node["node_split"].copy()
         training = np.flatnonzero(split == 0)
@@ -198,28 +198,30 @@ def test_samples_without_training_nodes_ask_for_more_walks(tmp_path):
     with pytest.raises(StageError) as error:
         train(tmp_path, node_corpus(tmp_path, few), batch_size=2, layers=1)
     assert str(error.value) == (
-        "100 samples of 2 walks held no two training nodes. Raise `batch_size`: it is the number "
-        "of walks."
+        "100 samples of 2 walks contain fewer than two training nodes. Increase `batch_size`, the "
+        "number of walks."
     )
 
 
-def test_a_corpus_of_graphs_is_not_for_gcn(tmp_path):
+def test_gcn_rejects_graph_labels(tmp_path):
     corpus = run_recipe(tmp_path, '[prepare]\ndataset = "motif-size"\nnum_graphs = 60\n')["prepare"]
     with pytest.raises(StageError) as error:
         train(tmp_path, corpus)
     assert str(error.value) == (
-        "motif-size labels graphs, and `gcn` tells labels of nodes. Use the backbone `gin` or "
+        "motif-size has graph labels, but `gcn` predicts node labels. Use the backbone `gin` or "
         "`vgin`."
     )
 
 
-def test_environments_of_nodes_are_not_drawn():
+def test_environment_balanced_sampling_of_nodes_is_rejected():
     with pytest.raises(UsageError) as error:
         resolve(TrainConfig(backbone="gcn", env_balanced=True))
-    assert str(error.value) == "env_balanced draws graphs; nodes are drawn by walks. Leave it out."
+    assert str(error.value) == (
+        "env_balanced applies to graphs only; nodes are sampled by random walks. Remove it."
+    )
 
 
-def test_features_that_gcn_does_not_read_are_refused():
+def test_gcn_rejects_categorical_and_edge_features():
     def info(**options):
         columns = corpus_columns(outputs=2, num_features=1, level="node", **options)
         return CorpusInfo(name="x", level="node", outputs=("a", "b"), domain="d",
@@ -228,32 +230,34 @@ def test_features_that_gcn_does_not_read_are_refused():
 
     words = (Feature(name="kind", words=("a", "b")),)
     with pytest.raises(StageError) as error:
-        node_shape(info(feature_dtype="int8", feature_words=words), 4, 2)
-    assert str(error.value) == "x has words as features of nodes; `gcn` reads numbers."
+        node_backbone_shape(info(feature_dtype="int8", feature_words=words), 4, 2)
+    assert str(error.value) == (
+        "x has categorical node features, but `gcn` needs numeric ones. Encode them one-hot."
+    )
     with pytest.raises(StageError) as error:
-        node_shape(info(edge_features=2), 4, 2)
-    assert str(error.value) == "x has features of edges, which `gcn` does not read."
-    assert node_shape(info(), 4, 2).backbone == "gcn"
+        node_backbone_shape(info(edge_features=2), 4, 2)
+    assert str(error.value) == "x has edge features, which `gcn` does not support. Remove them."
+    assert node_backbone_shape(info(), 4, 2).backbone == "gcn"
 
 
-def test_the_command_line_takes_gcn_for_nodes_and_evaluates(tmp_path):
+def test_the_command_line_uses_gcn_for_nodes(tmp_path):
     store = ("--store", tmp_path / "store")
-    made = json.loads(command("prepare", "cbas-color", "--json", *store).out)
-    assert made["nodes"] == {"train": 420, "id_val": 70, "id_test": 70, "ood_val": 70,
+    corpus = json.loads(command("prepare", "cbas-color", "--json", *store).out)
+    assert corpus["nodes"] == {"train": 420, "id_val": 70, "id_test": 70, "ood_val": 70,
                              "ood_test": 70}  # fmt: skip
     results = tmp_path / "results"
-    said = command("train", made["key"], "--preset", "quick", "--epochs", "2", "--samples", "2",
+    output = command("train", corpus["key"], "--preset", "quick", "--epochs", "2", "--samples", "2",
                    "--results", results, "--method", "erm", "--json", *store)  # fmt: skip
-    model = json.loads(said.out)
-    found = json.loads((results / "cbas-color" / "erm-0.json").read_text())
-    assert found["config"]["backbone"] == "gcn"
-    assert found["config"]["samples"] == 2
-    assert found["ood_test"] == model["selection"]["ood_val"]["ood_test"]
-    scored = json.loads(command("evaluate", model["key"], made["key"], "--json", *store).out)
-    assert scored["splits"]["ood_test"]["nodes"] == 70
-    assert scored["splits"]["ood_test"]["score"] == found["ood_test"]
-    assert [row["name"] for row in scored["environments"][:2]] == ["color red", "color green"]
-    text = command("evaluate", model["key"], made["key"], *store).out.splitlines()
+    model = json.loads(output.out)
+    result = json.loads((results / "cbas-color" / "erm-0.json").read_text())
+    assert result["config"]["backbone"] == "gcn"
+    assert result["config"]["samples"] == 2
+    assert result["ood_test"] == model["selection"]["ood_val"]["ood_test"]
+    evaluation = json.loads(command("evaluate", model["key"], corpus["key"], "--json", *store).out)
+    assert evaluation["splits"]["ood_test"]["nodes"] == 70
+    assert evaluation["splits"]["ood_test"]["score"] == result["ood_test"]
+    assert [row["name"] for row in evaluation["environments"][:2]] == ["color red", "color green"]
+    text = command("evaluate", model["key"], corpus["key"], *store).out.splitlines()
     assert text[1].split()[:4] == ["SPLIT", "WHICH", "NODES", "ACCURACY"]
 
 
@@ -269,9 +273,9 @@ def test_the_command_line_takes_gcn_for_nodes_and_evaluates(tmp_path):
          "another `--method`: featx, drop-edge, mask-feature, none."),
     ],
 )  # fmt: skip
-def test_what_splices_refuses_labelled_nodes(tmp_path, words, code, message):
+def test_splicing_commands_reject_node_labels(tmp_path, words, code, message):
     store = ("--store", tmp_path / "store")
     key = json.loads(command("prepare", "cbas-color", "--json", *store).out)["key"]
-    said = command(*words, key, *store)
-    assert said.code == code
-    assert message in said.err
+    result = command(*words, key, *store)
+    assert result.code == code
+    assert message in result.err

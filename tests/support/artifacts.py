@@ -1,4 +1,4 @@
-"""Small artifacts for tests, and the command line run inside the test's own process."""
+"""Small artifacts for tests, and a runner of the command line inside the test process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.manifest import Parent
-from gsx.storage.artifacts.publish import Identity, Outcome, build
+from gsx.storage.artifacts.publish import Identity, StageResult, build_artifact
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.artifacts.verification_cache import cache_root
 
@@ -23,29 +23,29 @@ FILES = {"data/a.bin": b"first", "data/b.bin": b"second", "notes.json": b"{}\n"}
 
 
 def identity(**changes) -> Identity:
-    """Return the identity of a small artifact of kind ``blob``."""
+    """Return the identity of a small artifact of kind ``blob``, with ``changes``."""
     fields = {"kind": "blob", "stage": "test", "stage_version": 1, "config": {"size": 1}}
     return Identity(**{**fields, **changes})
 
 
-def writes(files=None, **outcome):
-    """Return a produce function that writes ``files`` and nothing else."""
+def write_files(files=None, **result):
+    """Return a produce function that writes ``files`` and returns a StageResult."""
 
-    def produce(draft: Draft) -> Outcome:
+    def produce(draft: Draft) -> StageResult:
         for name, data in (FILES if files is None else files).items():
             draft.write_bytes(name, data)
-        return Outcome(**{"counts": {"things": 2}, **outcome})
+        return StageResult(**{"counts": {"things": 2}, **result})
 
     return produce
 
 
 def blob(store: Store, files=None, *, force: bool = False, **changes) -> Artifact:
     """Publish a small artifact of kind ``blob``."""
-    return build(store, identity(**changes), writes(files), force=force).artifact
+    return build_artifact(store, identity(**changes), write_files(files), force=force).artifact
 
 
 def parent_of(artifact: Artifact, role: str = "source") -> Parent:
-    """Return what a child of ``artifact`` says about it."""
+    """Return the manifest entry of ``artifact`` as a parent."""
     manifest = artifact.manifest
     return Parent(role=role, kind=manifest.kind, key=manifest.key, digest=manifest.digest)
 
@@ -64,15 +64,15 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said and how it ended."""
+class CommandResult:
+    """Exit code and output of a command."""
 
     code: int
     out: str
     err: str
 
 
-def gsx(*words: object) -> Said:
+def gsx(*words: object) -> CommandResult:
     """Run the command line with ``words`` in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     argv = mock.patch.object(sys, "argv", ["gsx", *map(str, words)])
@@ -85,15 +85,15 @@ def gsx(*words: object) -> Said:
     for stream in (out, err):
         stream.flush()
         texts.append(stream.buffer.getvalue().decode())
-    return Said(code, *texts)
+    return CommandResult(code, *texts)
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Put another file in the place of one that may be read only."""
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file that may be read-only."""
     path.unlink()
     path.write_bytes(data)
 
 
-def ledger() -> Path:
-    """Return the folder where it is remembered what was verified."""
+def verification_cache_dir() -> Path:
+    """Return the directory of the verification cache."""
     return cache_root() / "verified"

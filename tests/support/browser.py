@@ -1,4 +1,4 @@
-"""A real browser, driven over the DevTools protocol: what it complains of, fetches and shows."""
+"""Headless Chromium over the DevTools protocol: console errors, requests and evaluated values."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _FLAGS = (
 
 
 @dataclass
-class Seen:
-    """What came of looking at a page."""
+class PageResult:
+    """Result of loading a page."""
 
-    complaints: list[str] = field(default_factory=list)
-    """Errors and warnings of the console, and exceptions."""
-    fetched: list[str] = field(default_factory=list)
-    """Addresses that were asked for, but for the page itself."""
-    answers: list[object] = field(default_factory=list)
-    """Value of every expression, in order."""
+    errors: list[str] = field(default_factory=list)
+    """Console errors, console warnings and exceptions."""
+    requests: list[str] = field(default_factory=list)
+    """Requested URLs, except the page itself."""
+    values: list[object] = field(default_factory=list)
+    """Values of the expressions, in order."""
 
 
-def look(
-    page: Path, expressions=(), *, width=1280, height=900, dark=False, picture: Path | None = None
-) -> Seen:
-    """Open ``page``, evaluate JavaScript in it, and take a picture if one is asked for."""
+def open_page(
+    page: Path, expressions=(), *, width=1280, height=900, dark=False, screenshot: Path | None = None
+) -> PageResult:
+    """Open ``page``, evaluate JavaScript expressions and optionally save a screenshot."""
     profile = page.parent / f".profile-{page.stem}"
     process = subprocess.Popen(
         [CHROMIUM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"],
@@ -43,7 +43,7 @@ def look(
     )  # fmt: skip
     try:
         port = _port(profile / "DevToolsActivePort")
-        return asyncio.run(_look(port, page, expressions, width, height, dark, picture))
+        return asyncio.run(_open_page(port, page, expressions, width, height, dark, screenshot))
     finally:
         process.terminate()
         process.wait()
@@ -58,13 +58,13 @@ def _port(file: Path) -> int:
     raise TimeoutError("the browser did not start")
 
 
-async def _look(port, page, expressions, width, height, dark, picture) -> Seen:
-    seen = Seen()
+async def _open_page(port, page, expressions, width, height, dark, screenshot) -> PageResult:
+    result = PageResult()
     async with aiohttp.ClientSession() as session:
-        async with session.put(f"http://127.0.0.1:{port}/json/new?about:blank") as answer:
-            address = (await answer.json())["webSocketDebuggerUrl"]
+        async with session.put(f"http://127.0.0.1:{port}/json/new?about:blank") as response:
+            address = (await response.json())["webSocketDebuggerUrl"]
         async with session.ws_connect(address, max_msg_size=1 << 27) as socket:
-            tab = _Tab(socket, seen, page.resolve().as_uri())
+            tab = _Tab(socket, result, page.resolve().as_uri())
             for domain in ("Page", "Runtime", "Log", "Network"):
                 await tab.call(f"{domain}.enable")
             await tab.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
@@ -75,20 +75,20 @@ async def _look(port, page, expressions, width, height, dark, picture) -> Seen:
             while "Page.loadEventFired" not in tab.events:
                 await tab.read()
             for expression in expressions:
-                found = await tab.call("Runtime.evaluate", expression=expression,
+                reply = await tab.call("Runtime.evaluate", expression=expression,
                                        returnByValue=True, awaitPromise=True)  # fmt: skip
-                seen.answers.append(found["result"].get("value"))
-                if "exceptionDetails" in found:
-                    seen.complaints.append(str(found["exceptionDetails"]))
-            if picture is not None:
+                result.values.append(reply["result"].get("value"))
+                if "exceptionDetails" in reply:
+                    result.errors.append(str(reply["exceptionDetails"]))
+            if screenshot is not None:
                 shot = await tab.call("Page.captureScreenshot", captureBeyondViewport=True)
-                picture.write_bytes(base64.b64decode(shot["data"]))
-    return seen
+                screenshot.write_bytes(base64.b64decode(shot["data"]))
+    return result
 
 
 class _Tab:
-    def __init__(self, socket, seen: Seen, address: str) -> None:
-        self.socket, self.seen, self.address = socket, seen, address
+    def __init__(self, socket, result: PageResult, address: str) -> None:
+        self.socket, self.result, self.address = socket, result, address
         self.events: set[str] = set()
         self.number = 0
 
@@ -106,13 +106,13 @@ class _Tab:
         method, params = message.get("method", ""), message.get("params", {})
         self.events.add(method)
         if method == "Runtime.exceptionThrown":
-            self.seen.complaints.append(params["exceptionDetails"]["text"])
+            self.result.errors.append(params["exceptionDetails"]["text"])
         elif method == "Log.entryAdded":
-            self.seen.complaints.append(params["entry"]["text"])
+            self.result.errors.append(params["entry"]["text"])
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
-            self.seen.complaints.append(str(params["args"]))
+            self.result.errors.append(str(params["args"]))
         elif method == "Network.requestWillBeSent":
             url = params["request"]["url"]
             if url != self.address and not url.startswith("data:"):
-                self.seen.fetched.append(url)
+                self.result.requests.append(url)
         return message

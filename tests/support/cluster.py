@@ -1,4 +1,4 @@
-"""Clusters of real processes, and a small generation to run on them."""
+"""Executors and clusters of real processes, and a small generation to run on them."""
 
 import contextlib
 import json
@@ -12,27 +12,35 @@ from pathlib import Path
 import psutil
 from distributed import Client
 
+from gsx.pipeline.plan import Step
+from gsx.pipeline.recipe import parse_config
+from gsx.pipeline.runner import run_plan
+from gsx.pipeline.stage_order import stage_named
 from gsx.storage.artifacts.store import Store
+from tests.support.drafts import num_finished_units
 from tests.support.run_stages import run_recipe
 
 ROOT = Path(__file__).parents[2]
-PREPARE = '[prepare]\ndataset = "motif-size"\nnum_graphs = 200\n[bridge]\nepochs = 1\n'
-COUNT, SHARD = 400, 50
-SHARDS = COUNT // SHARD
+RECIPE = '[prepare]\ndataset = "motif-size"\nnum_graphs = 200\n[bridge]\nepochs = 1\n'
+NUM_GRAPHS, SHARD_GRAPHS = 400, 50
+NUM_SHARDS = NUM_GRAPHS // SHARD_GRAPHS
 
 
-def environment(**more):
-    """Return the environment of other processes: they find the code where this one does."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
+def environment(**variables):
+    """Return the environment of other processes; they import the code of this repository."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
 
 
-def prepared(folder):
-    """Prepare a small corpus and a bridge model, and return their keys."""
-    made = run_recipe(folder, PREPARE)
-    return {stage: artifact.key for stage, artifact in made.items()}
+def prepare_inputs(folder):
+    """Build a small corpus and a bridge model, and return their keys by stage."""
+    artifacts = run_recipe(folder, RECIPE)
+    return {stage: artifact.key for stage, artifact in artifacts.items()}
 
 
-def command(keys, store, *words, seed=0, count=COUNT, shard=SHARD, source=None):
+def generate_command(
+    keys, store, *words, seed=0, count=NUM_GRAPHS, shard=SHARD_GRAPHS, source=None
+):
+    """Return the command line that generates graphs from the inputs with these keys."""
     return [
         sys.executable, "-m", "gsx", "generate", source or keys["prepare"], "--options", "001",
         "--bridge", keys["bridge"], "--count", str(count), "--shard-graphs", str(shard),
@@ -40,9 +48,10 @@ def command(keys, store, *words, seed=0, count=COUNT, shard=SHARD, source=None):
     ]  # fmt: skip
 
 
-def start(*words, env=None, **options):
+def start_generate(*words, env=None, **options):
+    """Start the command in another process."""
     return subprocess.Popen(
-        command(*words, **options),
+        generate_command(*words, **options),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -50,9 +59,10 @@ def start(*words, env=None, **options):
     )
 
 
-def run(*words, env=None, **options):
+def run_generate(*words, env=None, **options):
+    """Run the command in another process until it ends."""
     return subprocess.run(
-        command(*words, **options),
+        generate_command(*words, **options),
         capture_output=True,
         text=True,
         check=False,
@@ -61,30 +71,41 @@ def run(*words, env=None, **options):
     )
 
 
-def made(done):
-    """Return what a command that ended well printed."""
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def json_output(completed):
+    """Return the JSON output of a successful command."""
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout)
 
 
-def log_of(store, key):
-    """Return the events of the last run that made ``key``."""
+def generate_in_process(store, artifacts, options, open_executor=None, *, force=False):
+    """Run the stage `generate` on artifacts by stage, in this process or with an executor."""
+    stage, config = stage_named("generate"), parse_config("generate", options, "test")
+    plan = (Step(stage, config, stage.inputs_of(config)),)
+    steps = run_plan(
+        plan, Store.at(store), artifacts=artifacts, open_executor=open_executor, force=force
+    )
+    return next(built for _, built in steps).artifact
+
+
+def read_event_log(store, key):
+    """Return the events of the last run that built ``key``."""
     path = max((Path(store) / ".runs").glob(f"*-{key[:12]}-*.jsonl"))
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def shards_of(events, *states):
+def shards_in_state(events, *states):
+    """Return the names of the shards that ended in one of the states."""
     return [e["shard"] for e in events if e["event"] == "shard" and e["state"] in states]
 
 
-def files_of(store, key):
-    """Return the hash of every file of an artifact that was made."""
+def file_hashes(store, key):
+    """Return the hash of every file of an artifact."""
     manifest = Store.at(store).resolve(key).manifest
     return {path: entry.sha256 for path, entry in manifest.files.items()}
 
 
 class Cluster:
-    """A scheduler and workers, each a process of its own as on a real cluster."""
+    """A Dask scheduler and workers, each in its own process as on a real cluster."""
 
     def __init__(self, folder, workers=2, env=None):
         self.folder, self.env = folder, env or environment()
@@ -120,52 +141,45 @@ class Cluster:
 
     def close(self):
         for process in self.processes.values():
-            end_family(process)
+            kill_process_tree(process)
 
 
-def family(process):
-    """Return a process and all that it started."""
+def process_tree(process):
+    """Return a process and all its descendants."""
     with contextlib.suppress(psutil.NoSuchProcess):
         parent = psutil.Process(process.pid)
         return [parent, *parent.children(recursive=True)]
     return []
 
 
-def end_family(process):
-    for one in family(process):
+def kill_process_tree(process):
+    for member in process_tree(process):
         with contextlib.suppress(psutil.NoSuchProcess):
-            one.send_signal(signal.SIGKILL)
+            member.send_signal(signal.SIGKILL)
     process.wait()
 
 
-def workers_of(process):
+def worker_processes(process):
     """Return the worker processes of a command with `--workers`."""
-    found = []
-    for one in family(process)[1:]:
+    workers = []
+    for member in process_tree(process)[1:]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "spawn_main" in " ".join(one.cmdline()):
-                found.append(one)
-    return found
+            if "spawn_main" in " ".join(member.cmdline()):
+                workers.append(member)
+    return workers
 
 
-def gone(processes, seconds=60):
-    """Say whether all processes end soon."""
+def have_ended(processes, seconds=60):
+    """Return whether all processes end within some seconds."""
     _, alive = psutil.wait_procs(processes, timeout=seconds)
-    return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
-
-
-def units(store):
-    """Return how many finished units the drafts of a store have, those of earlier runs too."""
-    return sum(
-        1 for name in ("progress", "earlier") for _ in Path(store).glob(f".drafts/*/{name}/*.json")
-    )
+    return not [member for member in alive if member.status() != psutil.STATUS_ZOMBIE]
 
 
 def wait_for_units(store, count, process, seconds=600):
-    """Wait until so many units are finished; False when the process ended before."""
+    """Wait until ``count`` units are finished; return False if the process ends before."""
     end = time.monotonic() + seconds
-    while units(store) < count and time.monotonic() < end:
+    while num_finished_units(store) < count and time.monotonic() < end:
         if process.poll() is not None:
             return False
         time.sleep(0.01)
-    return units(store) >= count
+    return num_finished_units(store) >= count

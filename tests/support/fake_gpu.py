@@ -1,9 +1,9 @@
-"""A GPU that is only pretended, for machines without one.
+"""A fake GPU for machines without one.
 
-Its tensors stay in the memory of the CPU, so they have true values, and it is noted which of them a
-GPU would hold. What CUDA would refuse is refused: an op on tensors of both, NumPy on a tensor of
-the GPU, numbers drawn from a stream of the other device. How fast a GPU is, and how it rounds, this
-does not tell.
+Its tensors stay in CPU memory and have real values; the module records which of them a GPU would
+hold. Operations that CUDA rejects raise ``WrongDeviceError``: mixing tensors of both devices, NumPy
+on a GPU tensor, random numbers from a generator of the other device. The fake GPU does not model
+speed or rounding.
 """
 
 import threading
@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 import torch
-import torch._dynamo  # else the first op that a mode sees imports it, and meets what is patched
+import torch._dynamo  # otherwise the first op in a mode imports it, while torch is patched
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,7 +23,7 @@ aten = torch.ops.aten
 ANY_DEVICE = {aten.copy_, aten._to_copy, aten.set_}
 ANY_INDEX = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_}
 """Ops whose indices may be on the CPU."""
-MAKERS = {
+FACTORIES = {
     *(torch.zeros, torch.ones, torch.empty, torch.full, torch.eye, torch.arange, torch.linspace),
     *(torch.tensor, torch.as_tensor, torch.sparse_csr_tensor, torch.sparse_coo_tensor),
     *(torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal),
@@ -31,33 +31,33 @@ MAKERS = {
 
 
 class WrongDeviceError(RuntimeError):
-    """CUDA would refuse this."""
+    """CUDA would reject this operation."""
 
 
 @contextmanager
-def pretended_gpu():
-    """Let torch have a GPU; yield a counter whose ``moves`` are tensors copied to or from it."""
-    places, counted = Places(), Counter()
-    streams = {}
+def fake_gpu():
+    """Make torch report a GPU; yield a counter whose ``moves`` counts copies between devices."""
+    devices, counter = DeviceMap(), Counter()
+    gpu_generators = {}
 
     class Generator:
-        def __new__(cls, device=CPU, make=torch.Generator):
-            made = make()
+        def __new__(cls, device=CPU, create=torch.Generator):
+            generator = create()
             if torch.device(device).type == "cuda":
-                streams[id(made)] = made
-            return made
+                gpu_generators[id(generator)] = generator
+            return generator
 
-    def from_numpy(array, make=torch.from_numpy):
-        return places.put(make(array), CPU)  # no mode sees it
+    def from_numpy(array, create=torch.from_numpy):
+        return devices.set(create(array), CPU)  # modes do not intercept from_numpy
 
     @contextmanager
-    def watched():
-        with Ops(places), Calls(places, streams, counted):
+    def intercepted():
+        with OpMode(devices), CallMode(devices, gpu_generators, counter):
             yield
 
-    def run(thread, plain=threading.Thread.run):
-        with watched():  # modes are entered in every thread by itself
-            plain(thread)
+    def run(thread, original_run=threading.Thread.run):
+        with intercepted():  # modes are local to a thread
+            original_run(thread)
 
     with ExitStack() as stack:
         for owner, name, value in (
@@ -68,28 +68,28 @@ def pretended_gpu():
             (threading.Thread, "run", run),
         ):
             stack.enter_context(mock.patch.object(owner, name, value))
-        stack.enter_context(watched())
-        yield counted
+        stack.enter_context(intercepted())
+        yield counter
 
 
-class Places:
-    """Which memory is whose; what torch made for itself is nobody's, and fits everywhere."""
+class DeviceMap:
+    """Device of every storage. Storages that torch creates internally have none and fit both."""
 
     def __init__(self):
-        self.known = {}
+        self.devices = {}
 
-    def of(self, tensor):
-        _, place = self.known.get(_memory(tensor)._cdata, (None, None))
-        return place
+    def get(self, tensor):
+        _, device = self.devices.get(_storage(tensor)._cdata, (None, None))
+        return device
 
-    def put(self, tensor, place):
-        memory = _memory(tensor)
-        # While a reference to it is held, however weak, nothing else gets its address.
-        self.known[memory._cdata] = (StorageWeakRef(memory), place)
+    def set(self, tensor, device):
+        storage = _storage(tensor)
+        # A weak reference keeps the address from being reused.
+        self.devices[storage._cdata] = (StorageWeakRef(storage), device)
         return tensor
 
 
-def _memory(tensor):
+def _storage(tensor):
     if tensor.layout == torch.sparse_csr:
         tensor = tensor.values()
     elif tensor.layout == torch.sparse_coo:
@@ -97,93 +97,100 @@ def _memory(tensor):
     return tensor.untyped_storage()
 
 
-def _tensors(*parts):
-    return [leaf for leaf in tree_leaves(parts) if isinstance(leaf, torch.Tensor)]
+def _tensors(*trees):
+    return [leaf for leaf in tree_leaves(trees) if isinstance(leaf, torch.Tensor)]
 
 
-class Ops(TorchDispatchMode):
-    """Sees every op, those of backward passes too: what comes of a GPU's tensors is the GPU's."""
+class OpMode(TorchDispatchMode):
+    """Intercepts every op, also in backward passes: results of GPU tensors are on the GPU."""
 
-    def __init__(self, places):
+    def __init__(self, devices):
         super().__init__()
-        self.places = places
+        self.devices = devices
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        op, given = func.overloadpacket, _tensors(args, kwargs or {})
-        where = [self.places.of(each) for each in given]
-        if GPU in where and op not in ANY_DEVICE:
-            asked = zip(where[:1] if op in ANY_INDEX else where, given, strict=False)
-            if any(place == CPU and each.dim() for place, each in asked):
+        op, inputs = func.overloadpacket, _tensors(args, kwargs or {})
+        input_devices = [self.devices.get(tensor) for tensor in inputs]
+        if GPU in input_devices and op not in ANY_DEVICE:
+            checked = input_devices[:1] if op in ANY_INDEX else input_devices
+            pairs = zip(checked, inputs, strict=False)
+            if any(device == CPU and tensor.dim() for device, tensor in pairs):
                 shapes = [
-                    f"{place} {tuple(t.shape)}" for place, t in zip(where, given, strict=True)
+                    f"{device} {tuple(tensor.shape)}"
+                    for device, tensor in zip(input_devices, inputs, strict=True)
                 ]
                 raise WrongDeviceError(f"{func} of {', '.join(shapes)}")
-        out = func(*args, **(kwargs or {}))
-        for each in _tensors(out):
-            if op not in ANY_DEVICE and any(where) and self.places.of(each) is None:
-                self.places.put(each, GPU if GPU in where else CPU)
-        return out
+        outputs = func(*args, **(kwargs or {}))
+        for tensor in _tensors(outputs):
+            new = op not in ANY_DEVICE and self.devices.get(tensor) is None
+            if new and any(input_devices):
+                self.devices.set(tensor, GPU if GPU in input_devices else CPU)
+        return outputs
 
 
-class Calls(TorchFunctionMode):
-    """Sees every call that names a device, and what asks for the device of a tensor."""
+class CallMode(TorchFunctionMode):
+    """Intercepts every call with a device argument, and reads of a tensor's device."""
 
-    def __init__(self, places, streams, counted):
+    def __init__(self, devices, gpu_generators, counter):
         super().__init__()
-        self.places, self.streams, self.counted = places, streams, counted
+        self.devices, self.gpu_generators, self.counter = devices, gpu_generators, counter
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        place = self.places.of(args[0]) if args and isinstance(args[0], torch.Tensor) else None
+        device = self.devices.get(args[0]) if args and isinstance(args[0], torch.Tensor) else None
         if func == torch.Tensor.device.__get__:
-            return place or CPU
-        if func in (torch.Tensor.numpy, torch.Tensor.__array__) and place == GPU:
-            raise WrongDeviceError("NumPy cannot see a tensor of the GPU")
+            return device or CPU
+        if func in (torch.Tensor.numpy, torch.Tensor.__array__) and device == GPU:
+            raise WrongDeviceError("NumPy cannot read a GPU tensor")
         if func == torch.Tensor.grad.__get__:
             grad = func(*args)
-            return grad if grad is None or place is None else self.places.put(grad, place)
+            return grad if grad is None or device is None else self.devices.set(grad, device)
         if func in (torch.Tensor.to, torch.Tensor.cpu, torch.Tensor.cuda):
-            return self._moved(func, place or CPU, args, kwargs)
-        if func in MAKERS or "device" in kwargs:
-            return self._made(func, args, kwargs)
+            return self._move(func, device or CPU, args, kwargs)
+        if func in FACTORIES or "device" in kwargs:
+            return self._create(func, args, kwargs)
         return func(*args, **kwargs)
 
-    def _moved(self, func, before, args, kwargs):
-        device, args, kwargs = _named(args, kwargs)
+    def _move(self, func, source, args, kwargs):
+        target, args, kwargs = _requested_device(args, kwargs)
         if func is not torch.Tensor.to:
-            device, out = CPU if func is torch.Tensor.cpu else GPU, args[0]
+            target, result = CPU if func is torch.Tensor.cpu else GPU, args[0]
         else:
-            other = _tensors(args[1:])
-            device = self.places.of(other[0]) if other else device
-            out = func(*args, **kwargs)
-        if device in (None, before):
-            return self.places.put(out, before)
-        self.counted["moves"] += 1
-        return self.places.put(out.clone(), device)
+            others = _tensors(args[1:])
+            target = self.devices.get(others[0]) if others else target
+            result = func(*args, **kwargs)
+        if target in (None, source):
+            return self.devices.set(result, source)
+        self.counter["moves"] += 1
+        return self.devices.set(result.clone(), target)
 
-    def _made(self, func, args, kwargs):
-        device, args, kwargs = _named(args, kwargs)
-        parts = {self.places.of(each) for each in _tensors(args)}
-        place = device or (GPU if GPU in parts else CPU)
-        stream = kwargs.get("generator")
-        if stream is not None and (id(stream) in self.streams) != (place == GPU):
-            raise WrongDeviceError(f"{func.__name__} on {place} from a stream of another device")
-        out = func(*args, **kwargs)
-        return self.places.put(out.clone() if _tensors(args) else out, place)
+    def _create(self, func, args, kwargs):
+        device, args, kwargs = _requested_device(args, kwargs)
+        input_devices = {self.devices.get(tensor) for tensor in _tensors(args)}
+        device = device or (GPU if GPU in input_devices else CPU)
+        generator = kwargs.get("generator")
+        if generator is not None and (id(generator) in self.gpu_generators) != (device == GPU):
+            raise WrongDeviceError(
+                f"{func.__name__} on {device} with a generator of another device"
+            )
+        result = func(*args, **kwargs)
+        return self.devices.set(result.clone() if _tensors(args) else result, device)
 
 
-def _named(args, kwargs):
-    """Return the device that a call names, and its arguments with one that is there."""
-    found = []
+def _requested_device(args, kwargs):
+    """Return the device argument of a call, and its arguments with the CPU instead."""
+    requested = []
 
-    def real(value):
+    def replace_device(value):
         if isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu"):
             value = torch.device(value)
         if isinstance(value, torch.device):
-            found.append(GPU if value.type == "cuda" else CPU)
+            requested.append(GPU if value.type == "cuda" else CPU)
             return CPU
         return value
 
-    args = tuple(map(real, args))
-    kwargs = {name: real(value) if name == "device" else value for name, value in kwargs.items()}
-    return (found[0] if found else None), args, kwargs
+    args = tuple(map(replace_device, args))
+    kwargs = {
+        name: replace_device(value) if name == "device" else value for name, value in kwargs.items()
+    }
+    return (requested[0] if requested else None), args, kwargs

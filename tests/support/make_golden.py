@@ -1,4 +1,4 @@
-"""Write the golden artifacts: tiny corpora whose bytes are pinned. Run by `make golden`."""
+"""Write the golden artifacts, tiny corpora with pinned bytes; run by `make golden`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gsx.pipeline.plan import make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.provenance import source_provenance
-from gsx.ragged import Ragged, pointers, text_rows
+from gsx.ragged import Ragged, encode_texts, pointers
 from gsx.schema import SPLITS, Column, CorpusInfo, Environment, corpus_columns
 from gsx.storage.artifacts.manifest import RUN_RECORD
-from gsx.storage.artifacts.publish import Identity, build
+from gsx.storage.artifacts.publish import Identity, build_artifact
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus_writer import plan_shards, write_corpus
 from gsx.table import GraphTable
@@ -28,14 +28,14 @@ VERSIONS = ("numpy", "pyarrow", "zarr", "numcodecs")
 
 
 def motif(store: Store) -> Artifact:
-    """Return ten Motif graphs as Parquet."""
+    """Publish ten Motif graphs as Parquet."""
     recipe = parse_recipe('[prepare]\ndataset = "motif-size"\nnum_graphs = 10\n', "golden.toml")
     ((_, built),) = run_plan(make_plan(recipe), store)
     return built.artifact
 
 
 def pages_info() -> CorpusInfo:
-    """Describe a node-level corpus with sparse features and text."""
+    """Return the schema of a node-labelled corpus with sparse features and text."""
     return CorpusInfo(
         name="pages",
         level="node",
@@ -57,7 +57,7 @@ def pages_info() -> CorpusInfo:
 
 
 def pages_table() -> GraphTable:
-    """Return four pages with three links, one loop and one missing label."""
+    """Return a graph of four pages with three links, one self-loop and one missing label."""
     return GraphTable(
         node_ptr=pointers([4]),
         edge_ptr=pointers([4]),
@@ -67,7 +67,7 @@ def pages_table() -> GraphTable:
             "env_id": np.array([-1], np.int32),
             "domain_id": np.array([-1], np.int32),
             "origin": np.array([0], np.int8),
-            "title": text_rows(["Graphs, Größe und 図"]),
+            "title": encode_texts(["Graphs, Größe und 図"]),
             **source_provenance(1),
         },
         node={
@@ -88,9 +88,9 @@ def pages_table() -> GraphTable:
 
 
 def pages(store: Store) -> Artifact:
-    """Return the pages in both formats."""
+    """Publish the pages in both formats."""
     identity = Identity(kind="corpus", stage="golden", stage_version=1, config={"name": "pages"})
-    built = build(
+    built = build_artifact(
         store,
         identity,
         lambda draft: write_corpus(
@@ -105,13 +105,13 @@ def pages(store: Store) -> Artifact:
 
 
 def main() -> None:
-    """Write the golden artifacts anew."""
+    """Replace the golden artifacts."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GSX_CACHE"] = str(Path(folder) / "cache")
         store = Store.at(Path(folder) / "store")
         shutil.rmtree(GOLDEN, ignore_errors=True)
         for name, make in (("motif", motif), ("pages", pages)):
-            source = make(store).place.local
+            source = make(store).location.local
             shutil.copytree(source, GOLDEN / name, ignore=shutil.ignore_patterns(RUN_RECORD))
     versions = {name: version(name) for name in VERSIONS}
     (GOLDEN / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")

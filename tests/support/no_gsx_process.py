@@ -1,10 +1,10 @@
-"""Code run as a stranger would run it: another process, which cannot import gsx."""
+"""Run code in a process that cannot import gsx, as a recipient of exported files would."""
 
 import os
 import subprocess
 import sys
 
-ALONE = (
+BLOCK_GSX = (
     "import sys, warnings\n"
     "class NoGsx:\n"
     "    def find_spec(self, name, path=None, target=None):\n"
@@ -14,8 +14,8 @@ ALONE = (
 )
 
 
-def alone(code, cwd, *, strict=True):
-    """Run ``code`` in ``cwd`` without gsx and return what it printed; warnings are errors."""
+def run_without_gsx(code, cwd, *, strict=True):
+    """Run ``code`` in ``cwd`` without gsx and return the process; ``strict`` warnings are errors."""
     env = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         "HF_HOME": str(cwd / ".." / "hf"),
@@ -24,7 +24,7 @@ def alone(code, cwd, *, strict=True):
     }
     options = ["-W", "error"] if strict else []
     result = subprocess.run(
-        [sys.executable, *options, "-c", ALONE + code],
+        [sys.executable, *options, "-c", BLOCK_GSX + code],
         cwd=cwd,
         env=env,
         capture_output=True,

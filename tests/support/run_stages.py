@@ -1,4 +1,4 @@
-"""Artifacts made by running stages for real, for tests that need some."""
+"""Build artifacts for tests by running stages."""
 
 import msgspec
 import numpy as np
@@ -8,8 +8,8 @@ from gsx.pipeline.recipe import parse_config, parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.pipeline.stage_order import stage_named
 from gsx.stages.prepare.synthetic import motif
-from gsx.stages.train.trainer import Steps
-from gsx.storage.artifacts.publish import Identity, build
+from gsx.stages.train.trainer import Trainer
+from gsx.storage.artifacts.publish import Identity, build_artifact
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus_writer import plan_shards, write_corpus
 from gsx.table import GraphTable
@@ -22,16 +22,20 @@ def run_recipe(folder, text):
     return {step.name: built.artifact for step, built in run_plan(plan, Store.at(folder))}
 
 
-def run_stage(folder, name, options, given):
-    """Run one stage on given artifacts, by the names of the stages that make them."""
+def run_stage(folder, name, options, inputs, **run_options):
+    """Run one stage and return its artifact; ``inputs`` maps stage names to artifacts.
+
+    ``run_options`` are those of ``run_plan``, such as ``force`` and ``open_executor``.
+    """
     stage = stage_named(name)
     config = parse_config(name, options, "test")
     plan = (Step(stage, config, stage.inputs_of(config)),)
-    return next(built for _, built in run_plan(plan, Store.at(folder), given=given)).artifact
+    steps = run_plan(plan, Store.at(folder), artifacts=inputs, **run_options)
+    return next(built for _, built in steps).artifact
 
 
 def write_small_corpus(folder, change, info=None, sizes=None):
-    """Write Motif graphs changed by ``change(table)`` as a corpus artifact."""
+    """Write Motif graphs, passed through ``change(table)``, as a corpus artifact."""
     sizes = sizes or {"train": 30, "id_val": 10}
 
     def produce(draft):
@@ -45,23 +49,23 @@ def write_small_corpus(folder, change, info=None, sizes=None):
     identity = Identity(
         kind="corpus", stage="prepare", stage_version=1, config={"change": change.__name__}
     )
-    return build(Store.at(folder), identity, produce).artifact
+    return build_artifact(Store.at(folder), identity, produce).artifact
 
 
 def unchanged(table):
-    """Return a table as it is, where a change is asked for."""
+    """Return the table; the identity, for ``write_small_corpus``."""
     return table
 
 
 def corpora_of_both_levels(folder, sizes):
-    """Write a small corpus of labelled graphs, and one of labelled nodes."""
+    """Write a small graph-labelled corpus and a node-labelled one; return both by level."""
     nodes = run_recipe(folder, '[prepare]\ndataset = "cbas-color"\n')["prepare"]
     return {"graph": write_small_corpus(folder, unchanged, sizes=sizes), "node": nodes}
 
 
 def stop_training(monkeypatch, epoch):
     """Interrupt the next training run in an epoch; return the list of epochs that were begun."""
-    plain, begun = Steps.epoch, []
+    plain, begun = Trainer.train_epoch, []
 
     def stopping(self, number):
         begun.append(number)
@@ -69,23 +73,23 @@ def stop_training(monkeypatch, epoch):
             raise KeyboardInterrupt
         return plain(self, number)
 
-    monkeypatch.setattr(Steps, "epoch", stopping)
+    monkeypatch.setattr(Trainer, "train_epoch", stopping)
     return begun
 
 
 def without_edges(table):
-    """Return the graphs with all edges taken out."""
+    """Return the graphs without edges."""
     none = {name: values[:0] for name, values in table.edge.items()}
     return GraphTable(table.node_ptr, np.zeros_like(table.edge_ptr), table.graph, table.node, none)
 
 
 def corpus_without_edges(folder):
-    """Write a corpus of graphs that have nodes alone."""
+    """Write a corpus of graphs without edges."""
     return write_small_corpus(folder, without_edges)
 
 
 def attributed_info():
-    """Describe Motif with an attribute on every edge."""
+    """Return the description of Motif with edge attributes."""
     from gsx.schema import corpus_columns
 
     plain = motif.corpus_info("motif-size")
@@ -99,7 +103,7 @@ def attributed_info():
 
 
 def attributed(table):
-    """Give every edge of a motif one attribute, and every other edge another."""
+    """Add edge attributes: one value for edges inside motifs, another for all other edges."""
     from gsx.stages.graphs.subgraphs import global_edges
 
     src, dst = global_edges(table)

@@ -1,4 +1,4 @@
-"""Graph tables for tests: one literal example, and any table a corpus may hold."""
+"""Graph tables for tests: a literal example and a Hypothesis strategy for valid tables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gsx.provenance import source_provenance
-from gsx.ragged import Ragged, pointers, text_rows
+from gsx.ragged import Ragged, encode_texts, pointers
 from gsx.schema import ORIGINS, SPLITS, Column, CorpusInfo, Environment, corpus_columns
 from gsx.table import GraphTable
 
 FLOATS = np.array([0.0, -0.0, 0.1, 1.5, -2.25, 1e-45, 3.4e38, -7.0], dtype=np.float32)
-"""Finite numbers that are easily lost: signed zero, the smallest and nearly the largest."""
+"""Finite floats at the limits: signed zero, the smallest and nearly the largest."""
 TEXTS = ("", "C", "c1ccccc1", "Größe", "分子", "🧪\x00", "e\u0301", "a" * 40)
 SMILES = Column(name="smiles", axis="graph", dtype="text", ragged=True, doc="molecule")
 TRUTH = Column(name="node_truth", axis="node", dtype="int8", doc="1 = node of the motif")
@@ -23,7 +23,7 @@ EXTRAS = (SMILES, TRUTH, TOKENS, WEIGHT)
 
 
 def tiny_info() -> CorpusInfo:
-    """Describe the corpus of ``tiny_table``."""
+    """Return the schema of ``tiny_table``."""
     return CorpusInfo(
         name="tiny",
         outputs=("yes", "no"),
@@ -35,7 +35,7 @@ def tiny_info() -> CorpusInfo:
 
 
 def tiny_table() -> GraphTable:
-    """Return a path of three nodes, one node with a loop, and a graph without nodes."""
+    """Return a path of three nodes, one node with a self-loop, and a graph without nodes."""
     return GraphTable(
         node_ptr=np.array([0, 3, 4, 4]),
         edge_ptr=np.array([0, 4, 5, 5]),
@@ -48,7 +48,7 @@ def tiny_table() -> GraphTable:
             "y": np.array([[1, 0], [0.25, 0.75], [np.nan, np.nan]], dtype=np.float32),
             "label": np.array([0, -1, -1], dtype=np.int32),
             **source_provenance(3),
-            "smiles": text_rows(["CCO", "é", ""]),
+            "smiles": encode_texts(["CCO", "é", ""]),
         },
         node={
             "node_feat": np.array([[1, 2], [3, 4], [5, 6], [7, 8]], dtype=np.float32),
@@ -63,7 +63,7 @@ def tiny_table() -> GraphTable:
 
 @dataclass
 class _Values:
-    """Draws arrays from a seed, so that examples stay cheap and shrink by structure."""
+    """Draws arrays from a seed, so that examples are cheap and shrink by structure only."""
 
     random: np.random.Generator
 
@@ -79,10 +79,10 @@ class _Values:
         return Ragged(pointers(counts), self.ints(dtype, low, high, counts.sum()))
 
     def texts(self, rows):
-        return text_rows([TEXTS[i] for i in self.random.integers(0, len(TEXTS), rows)])
+        return encode_texts([TEXTS[i] for i in self.random.integers(0, len(TEXTS), rows)])
 
-    def rising(self, rows, limit):
-        """Return lists of strictly rising numbers below ``limit``."""
+    def increasing(self, rows, limit):
+        """Return rows of strictly increasing numbers below ``limit``."""
         present = self.random.random((rows, limit)) < 0.4
         return Ragged(pointers(present.sum(axis=1)), np.nonzero(present)[1].astype(np.int32))
 
@@ -96,7 +96,7 @@ def tables(
     level: str | None = None,
     sparse: bool | None = None,
 ) -> tuple[GraphTable, CorpusInfo]:
-    """Draw a table that may be stored, and the description of its corpus."""
+    """Draw a valid table and the schema of its corpus."""
     level = level or draw(st.sampled_from(("graph", "graph", "node")))
     sparse = draw(st.booleans()) if sparse is None else sparse
     task = draw(st.sampled_from(("classification", "classification", "multitask", "regression")))
@@ -141,7 +141,7 @@ def tables(
     }
     node = _features(values, nodes, width, feature_dtype) if not sparse else {}
     if sparse:
-        index = values.rising(nodes, width)
+        index = values.increasing(nodes, width)
         value = _numbers(values, feature_dtype, len(index.values))
         node = {"node_feat_index": index, "node_feat_value": Ragged(index.ptr, value)}
     limit = np.repeat(sizes, edges).astype(np.int64)
@@ -178,7 +178,7 @@ def _features(values, nodes, width, dtype):
 
 
 def _labels(values, task, rows, outputs, *, prefix):
-    """Return labels of which some are hard, some soft and some missing."""
+    """Return a mixture of hard, soft and missing labels."""
     y = np.full((rows, outputs), np.nan, dtype=np.float32)
     label = np.full(rows, -1, dtype=np.int32)
     if task == "regression":

@@ -1,4 +1,4 @@
-"""Corpora with features that are planted: what makes the label, what comes with the environment."""
+"""Synthetic corpora with planted features: six depend on the label, six on the environment."""
 
 import msgspec
 import numpy as np
@@ -7,7 +7,7 @@ from gsx.provenance import source_provenance
 from gsx.ragged import Ragged, pointers
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo, Environment, corpus_columns
 from gsx.seeds import rng
-from gsx.storage.artifacts.publish import Identity, build
+from gsx.storage.artifacts.publish import Identity, build_artifact
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus_writer import plan_shards, write_corpus
 from gsx.table import GraphTable
@@ -17,29 +17,33 @@ CLASSES, ENVS = 3, 4
 
 
 def planted_rows(rows, seed=0, *, noise=0.5, binary=False, correlated=0.0):
-    """Return features ``[n, 12]``, labels, environments and which features are spurious."""
+    """Return features ``[n, 12]``, labels, environments and a mask of spurious features.
+
+    ``correlated`` is the share of rows whose environment depends on the label.
+    """
     random = rng(seed, "planted")
     label, env = random.integers(0, CLASSES, rows), random.integers(0, ENVS, rows)
     env = np.where(random.random(rows) < correlated, label % ENVS, env)
-    of_label, of_env = (
+    label_means, env_means = (
         random.normal(size=(n, w)) for n, w in ((CLASSES, CAUSAL), (ENVS, SPURIOUS))
     )
-    features = np.hstack([of_label[label], of_env[env]])
+    features = np.hstack([label_means[label], env_means[env]])
     features += noise * random.normal(size=features.shape)
     features = (features > 0) if binary else features
     return features.astype(np.float32), label, env, np.arange(CAUSAL + SPURIOUS) >= CAUSAL
 
 
 def _ring(nodes):
-    here = np.arange(nodes)
-    src = np.concatenate([here, (here + 1) % nodes])
-    dst = np.concatenate([(here + 1) % nodes, here])
+    """Return both directions of the edges of a cycle graph, sorted."""
+    node = np.arange(nodes)
+    src = np.concatenate([node, (node + 1) % nodes])
+    dst = np.concatenate([(node + 1) % nodes, node])
     order = np.lexsort((dst, src))
     return src[order].astype(np.int32), dst[order].astype(np.int32)
 
 
 def planted_nodes(rows=300, seed=0, *, sparse=False, **options):
-    """Return one ring of nodes, two thirds of them for training, and what describes it."""
+    """Return one ring of labelled nodes, two thirds of them for training, and its description."""
     features, label, env, _ = planted_rows(rows, seed, **options)
     split = np.arange(rows) % 6
     names = ("train", "train", "train", "train", "ood_val", "ood_test")
@@ -80,12 +84,13 @@ def planted_nodes(rows=300, seed=0, *, sparse=False, **options):
 
 
 def planted_graphs(count=300, seed=0, **options):
-    """Return rings of three nodes, whose features are those of their graph plus a little."""
+    """Return rings of three nodes with noisy features of their graph, and their description."""
     features, label, env, _ = planted_rows(count, seed, **options)
     src, dst = _ring(3)
-    shown = np.repeat(features, 3, axis=0)
+    node_features = np.repeat(features, 3, axis=0)
     if not options.get("binary"):
-        shown = shown + rng(seed, "nodes").normal(size=shown.shape).astype(np.float32) * 0.1
+        noise = rng(seed, "nodes").normal(size=node_features.shape).astype(np.float32)
+        node_features = node_features + noise * 0.1
     table = GraphTable(
         node_ptr=np.arange(count + 1) * 3,
         edge_ptr=np.arange(count + 1) * len(src),
@@ -99,7 +104,7 @@ def planted_graphs(count=300, seed=0, **options):
             "label": label.astype(np.int32),
             **source_provenance(count),
         },
-        node={"node_feat": shown.astype(np.float32)},
+        node={"node_feat": node_features.astype(np.float32)},
         edge={"edge_src": np.tile(src, count), "edge_dst": np.tile(dst, count)},
     )
     return table, _info("graph")
@@ -119,23 +124,23 @@ def _info(level, *, sparse=False):
 
 
 def write_planted(folder, table, info, *, held_out=0, name="planted"):
-    """Publish a corpus; the last ``held_out`` graphs are for testing."""
+    """Publish a corpus and return its artifact; the last ``held_out`` graphs are ``ood_test``."""
     split = "all" if info.level == "node" else "train"
-    parts = {split: table.slice(0, len(table) - held_out)}
+    tables = {split: table.slice(0, len(table) - held_out)}
     if held_out:
         test = table.slice(len(table) - held_out, len(table))
         code = np.full(held_out, SPLITS.index("ood_test"), dtype=np.int8)
-        hidden = np.full(held_out, -1, dtype=np.int32)
-        parts["ood_test"] = test.with_columns(graph={"split": code, "env_id": hidden})
+        no_env = np.full(held_out, -1, dtype=np.int32)
+        tables["ood_test"] = test.with_columns(graph={"split": code, "env_id": no_env})
 
     def produce(draft):
         return write_corpus(
             draft,
             info,
-            plan_shards({split: len(part) for split, part in parts.items()}, 100),
-            lambda shard: parts[shard.split].slice(shard.start, shard.stop),
+            plan_shards({split: len(graphs) for split, graphs in tables.items()}, 100),
+            lambda shard: tables[shard.split].slice(shard.start, shard.stop),
         )
 
     config = {"name": name, "info": msgspec.to_builtins(info)["name"]}
     identity = Identity(kind="corpus", stage="prepare", stage_version=1, config=config)
-    return build(Store.at(folder), identity, produce).artifact
+    return build_artifact(Store.at(folder), identity, produce).artifact

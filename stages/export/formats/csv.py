@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 
-from gsx.pyg import densified
-from gsx.ragged import Array, Ragged, rows_of, texts_of
+from gsx.pyg import densify_features
+from gsx.ragged import Array, Ragged, decode_texts, row_indices
 from gsx.schema import ORIGINS, SPLITS, Column
 from gsx.stages.export.request import Given
-from gsx.storage.corpora.shared_edges import borrowers
+from gsx.storage.corpora.shared_edges import shares_parent_edges
 from gsx.storage.sharing.bundle import Bundle
 from gsx.storage.sharing.csv_file import Columns, write_csv
 from gsx.table import GraphTable
@@ -26,14 +26,14 @@ def fill(bundle: Bundle, given: Given) -> None:
         fill_nodes(bundle, given)
     for split in given.corpus.splits if given.corpus.info.level == "graph" else ():
         for name, rows in (("graphs", _graphs), ("nodes", _nodes), ("edges", _edges)):
-            bundle.write(f"{split}/{name}.csv", partial(write_csv, parts=rows(given, split)))
+            bundle.write(f"{split}/{name}.csv", partial(write_csv, blocks=rows(given, split)))
     for name in ("env_table.json", "corpus.json"):
-        bundle.carry(given.corpus.artifact, name)
+        bundle.copy_file(given.corpus.artifact, name)
 
 
 def _tables(given: Given, split: str) -> Iterator[GraphTable]:
     for table in given.corpus.iter_tables(split=split):
-        yield densified(table, given.corpus.info)
+        yield densify_features(table, given.corpus.info)
 
 
 def _graphs(given: Given, split: str) -> Iterator[Columns]:
@@ -55,7 +55,7 @@ def _graphs(given: Given, split: str) -> Iterator[Columns]:
             if column.name in columns or column.name.startswith(("provenance", "split", "y")):
                 continue
             if column.dtype == "text" and isinstance(values, Ragged):
-                columns[column.name] = texts_of(values)
+                columns[column.name] = decode_texts(values)
             elif isinstance(values, np.ndarray) and values.ndim == 1:
                 columns[column.name] = values
         yield columns
@@ -64,7 +64,7 @@ def _graphs(given: Given, split: str) -> Iterator[Columns]:
 def _nodes(given: Given, split: str) -> Iterator[Columns]:
     column = given.corpus.info.column("node_feat") if not given.corpus.info.sparse else None
     for table in _tables(given, split):
-        owner = rows_of(table.node_ptr)
+        owner = row_indices(table.node_ptr)
         yield {
             "graph_id": table.dense("graph", "graph_id")[owner],
             "node": np.arange(table.total_nodes) - table.node_ptr[owner],
@@ -102,7 +102,7 @@ def fill_nodes(bundle: Bundle, given: Given) -> None:
     if given.corpus.info.sparse:
         tables["features"] = _features
     for name, rows in tables.items():
-        bundle.write(f"{name}.csv", partial(write_csv, parts=rows(given)))
+        bundle.write(f"{name}.csv", partial(write_csv, blocks=rows(given)))
 
 
 def _structures(given: Given) -> Iterator[Columns]:
@@ -110,7 +110,7 @@ def _structures(given: Given) -> Iterator[Columns]:
         parents = table.lists("graph", "provenance.parents")
         own = table.dense("graph", "graph_id")
         edges_of = own.copy()
-        borrowed = borrowers(table)
+        borrowed = shares_parent_edges(table)
         edges_of[borrowed] = parents.values[parents.ptr[:-1][borrowed]]
         yield {
             "graph_id": own,
@@ -142,14 +142,14 @@ def _labelled(given: Given) -> Iterator[Columns]:
 def _features(given: Given) -> Iterator[Columns]:
     for table in given.corpus.iter_tables():
         index = table.lists("node", "node_feat_index")
-        owner = rows_of(index.ptr)
+        owner = row_indices(index.ptr)
         places = {name: values[owner] for name, values in _places(table).items()}
         value = table.lists("node", "node_feat_value").values
         yield {**places, "feature": index.values, "value": value}
 
 
 def _places(table: GraphTable) -> dict[str, Array]:
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     return {
         "graph_id": table.dense("graph", "graph_id")[owner],
         "node": np.arange(table.total_nodes) - table.node_ptr[owner],
@@ -158,7 +158,7 @@ def _places(table: GraphTable) -> dict[str, Array]:
 
 def _own_edges(given: Given) -> Iterator[Columns]:
     for table in given.corpus.iter_tables():
-        own = ~borrowers(table)
+        own = ~shares_parent_edges(table)
         if own.any():
             yield _edge_columns(given, table.filter(own))
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gsx.ragged import rows_of
+from gsx.ragged import row_indices
 from gsx.schema import ORIGINS, SPLITS
 from gsx.stages.export.hard_labels import parts
 from gsx.stages.export.node_arrays import node_arrays
@@ -35,10 +35,10 @@ def fill(bundle: Bundle, given: Given) -> None:
         _fill_nodes(bundle, given)
         return
     bundle.add("meta.yaml", META.format(name=given.corpus.info.name).encode())
-    bundle.write("nodes.csv", partial(write_csv, parts=_nodes(given)))
-    bundle.write("edges.csv", partial(write_csv, parts=_edges(given)))
-    bundle.write("graphs.csv", partial(write_csv, parts=_graphs(given)))
-    bundle.carry(given.corpus.artifact, "env_table.json")
+    bundle.write("nodes.csv", partial(write_csv, blocks=_nodes(given)))
+    bundle.write("edges.csv", partial(write_csv, blocks=_edges(given)))
+    bundle.write("graphs.csv", partial(write_csv, blocks=_graphs(given)))
+    bundle.copy_file(given.corpus.artifact, "env_table.json")
 
 
 def _fill_nodes(bundle: Bundle, given: Given) -> None:
@@ -73,8 +73,8 @@ def _fill_nodes(bundle: Bundle, given: Given) -> None:
     }
     bundle.add("meta.yaml", META.format(name=given.corpus.info.name).encode())
     for name, columns in (("nodes", nodes), ("edges", edges), ("graphs", graphs)):
-        bundle.write(f"{name}.csv", partial(write_csv, parts=[columns]))
-    bundle.carry(given.corpus.artifact, "env_table.json")
+        bundle.write(f"{name}.csv", partial(write_csv, blocks=[columns]))
+    bundle.copy_file(given.corpus.artifact, "env_table.json")
 
 
 def _nodes(given: Given) -> Iterator[Columns]:
@@ -95,7 +95,7 @@ def _edges(given: Given) -> Iterator[Columns]:
 
 
 def _owner(table: GraphTable, axis: str) -> dict[str, np.ndarray]:
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     number = np.arange(table.total_nodes) - table.node_ptr[owner]
     return {"graph_id": table.dense("graph", "graph_id")[owner], f"{axis}_id": number}
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from gsx.ragged import Array, Ints, pointers, texts_of
+from gsx.ragged import Array, Ints, decode_texts, pointers
 from gsx.schema import CorpusInfo
 from gsx.stages.export.hard_labels import parts
 from gsx.stages.export.request import Given
@@ -168,7 +168,7 @@ def _collated(table: GraphTable, y: Array) -> Graphs:
             slices[name] = _slices(np.arange(len(table) + 1))
     for name in ("smiles", "scaffold"):
         if name in table.graph:
-            values[name] = texts_of(table.lists("graph", name))
+            values[name] = decode_texts(table.lists("graph", name))
             slices[name] = _slices(np.arange(len(table) + 1))
     if "smiles" in table.graph:
         values["nodesize"] = torch.from_numpy(table.num_nodes.astype(np.int64))

@@ -88,7 +88,7 @@ def fill_nodes(bundle: Bundle, given: Given) -> None:
     }
     bundle.add("good.json", (json.dumps(about, indent=2) + "\n").encode())
     bundle.add("load_good.py", READER.encode())
-    bundle.carry(given.corpus.artifact, "env_table.json")
+    bundle.copy_file(given.corpus.artifact, "env_table.json")
 
 
 def _values(arrays: NodeArrays, domain: str) -> dict[str, Any]:

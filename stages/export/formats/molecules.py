@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gsx.errors import UsageError
-from gsx.ragged import Ragged, texts_of
+from gsx.ragged import Ragged, decode_texts
 from gsx.schema import ORIGINS
 from gsx.stages.export.request import Given
 from gsx.storage.sharing.bundle import Bundle
@@ -35,7 +35,7 @@ def fill_structures(bundle: Bundle, given: Given) -> None:
 
 def _carry(bundle: Bundle, given: Given) -> None:
     for name in ("env_table.json", "corpus.json"):
-        bundle.carry(given.corpus.artifact, name)
+        bundle.copy_file(given.corpus.artifact, name)
 
 
 def _require_molecules(given: Given) -> None:
@@ -59,7 +59,7 @@ def without_smiles(given: Given) -> dict[str, int]:
 def _write_smiles(path: Path, given: Given, split: str) -> None:
     with path.open("w", encoding="utf-8") as stream:
         for table in given.corpus.iter_tables(split=split, columns=["graph_id", "smiles"]):
-            texts = texts_of(table.lists("graph", "smiles"))
+            texts = decode_texts(table.lists("graph", "smiles"))
             ids = table.dense("graph", "graph_id").tolist()
             rows = zip(texts, ids, strict=True)
             stream.writelines(f"{text}\t{id_}\n" for text, id_ in rows if text)
@@ -73,7 +73,7 @@ def _write_structures(path: Path, given: Given, split: str) -> None:
     number = 0
     with path.open("w", encoding="utf-8") as stream:  # RDKit's own says nothing of a full disk
         for table in given.corpus.iter_tables(split=split, columns=_KEPT):
-            texts = texts_of(table.lists("graph", "smiles"))
+            texts = decode_texts(table.lists("graph", "smiles"))
             for row, text in enumerate(texts):
                 if not text:
                     continue

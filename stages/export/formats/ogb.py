@@ -101,7 +101,7 @@ def _fill_nodes(bundle: Bundle, given: Given) -> None:
     }
     _about(bundle, given, folder, index)
     ids = {"node_idx": np.arange(len(labels)), "graph_id": arrays.graph, "node": arrays.number}
-    bundle.write(f"{folder}/mapping/nodeidx2node.csv", partial(write_csv, parts=[ids]))
+    bundle.write(f"{folder}/mapping/nodeidx2node.csv", partial(write_csv, blocks=[ids]))
     bundle.write("meta_dict.pt", partial(save_tensors, value=_meta(info, folder, table)))
     reader = READER.format(name=f"ogbn-{info.name}", kind="PygNodePropPredDataset")
     bundle.add("load_ogb.py", reader.encode())

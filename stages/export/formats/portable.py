@@ -9,7 +9,7 @@ from importlib import resources
 
 import numpy as np
 
-from gsx.ragged import Array, Ragged, texts_of
+from gsx.ragged import Array, Ragged, decode_texts
 from gsx.schema import ORIGINS, SPLITS
 from gsx.stages.export import card, croissant
 from gsx.stages.export.request import Given
@@ -48,12 +48,12 @@ def _shards(bundle: Bundle, corpus: Corpus) -> None:
         for name in corpus.artifact.manifest.files
         if not name.startswith(away) and name not in _MADE_HERE
     ]
-    bundle.carry_all(corpus.artifact, kept)
+    bundle.copy_files(corpus.artifact, kept)
     for number, shard in enumerate(corpus.shards):
         name = shard.path("parquet")
         if name not in bundle.files:
             table = corpus.read_shard(number)
-            write = partial(write_parquet, parts=(table,), info=corpus.info)
+            write = partial(write_parquet, tables=(table,), info=corpus.info)
             bundle.write(name, write, rows=len(table))
 
 
@@ -81,14 +81,14 @@ def _splits(bundle: Bundle, corpus: Corpus) -> dict[str, set[str]]:
         rows: dict[str, Array | list[str]] = {}
         for name in (*_INDEX, "num_nodes", "num_edges", *names[len(_INDEX) :]):
             values = found[name]
-            rows[name] = texts_of(values) if isinstance(values, Ragged) else values
+            rows[name] = decode_texts(values) if isinstance(values, Ragged) else values
         codes = np.asarray(found["origin"])
         origins[shard.path("parquet")] = {ORIGINS[code] for code in np.unique(codes).tolist()}
         rows["origin"] = np.array(ORIGINS)[codes]
         parts.setdefault(shard.split, []).append(rows)
     for split, rows_of_split in parts.items():
         columns = {name: _joined([part[name] for part in rows_of_split]) for name in rows}
-        bundle.write(f"splits/{split}.csv", partial(write_csv, parts=[columns]))
+        bundle.write(f"splits/{split}.csv", partial(write_csv, blocks=[columns]))
     return origins
 
 
@@ -111,4 +111,4 @@ def _node_splits(bundle: Bundle, corpus: Corpus) -> None:
         columns = {"graph_id": graph[rows], "node": node[rows]} | {
             name.removeprefix("node_"): table.dense("node", name)[rows] for name in names[3:]
         }
-        bundle.write(f"splits/{SPLITS[code]}.csv", partial(write_csv, parts=[columns]))
+        bundle.write(f"splits/{SPLITS[code]}.csv", partial(write_csv, blocks=[columns]))

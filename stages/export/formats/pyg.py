@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from gsx.pyg import CorpusDataset, columns_of
+from gsx.pyg import CorpusDataset, pyg_columns
 from gsx.stages.export.card_text import about
 from gsx.stages.export.request import Given
 from gsx.stages.export.torch_files import save_tensors
@@ -36,15 +36,15 @@ def fill(bundle: Bundle, given: Given) -> None:
         bundle.write(f"processed/{split}.pt", partial(_save, dataset=dataset), rows=graphs)
     bundle.add("corpus.py", READER.encode())
     bundle.add("README.md", f"# {corpus.info.name}\n\n{about(given)}\n".encode())
-    bundle.carry(corpus.artifact, "env_table.json")
-    bundle.carry(corpus.artifact, "corpus.json")
+    bundle.copy_file(corpus.artifact, "env_table.json")
+    bundle.copy_file(corpus.artifact, "corpus.json")
 
 
 def _extras(given: Given) -> list[str]:
     info = given.corpus.info
     plain = [column.name for column in info.columns if not column.ragged or column.dtype == "text"]
     wanted = ("domain_id", "origin", "node_truth", "smiles")
-    usual = columns_of(info)
+    usual = pyg_columns(info)
     return [name for name in wanted if name in plain and name not in usual]
 
 

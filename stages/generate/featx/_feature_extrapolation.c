@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "_loops.h"
+#include "_native.h"
 
 enum kind { UNIT, INTERVAL, GRID, MIRROR, MIRROR_GRID };
 
@@ -142,20 +142,20 @@ static PyObject *move(PyObject *self, PyObject *args)
                      .ptr = b[PTR].buf, .strength = b[STRENGTH].buf, .out = b[OUT].buf,
                      .same = b[SAME].buf, .runs = b[STRENGTH].len / 8, .width = b[LOW].len / 8};
     const Py_ssize_t row = 4 * m.width;
-    if (hold(b, "4488888841") && kind >= UNIT && kind <= MIRROR_GRID && row > 0)
+    if (item_sizes_match(b, "4488888841") && kind >= UNIT && kind <= MIRROR_GRID && row > 0)
         fits = b[OWN].len % row == 0 && b[OUT].len == b[OWN].len && b[PARTNERS].len % row == 0 &&
                b[PARTNER].len == 8 * m.runs && b[PTR].len == 8 * (m.runs + 1) &&
                b[HIGH].len == b[LOW].len && b[STEP].len == b[LOW].len && b[SAME].len == m.runs &&
-               apart(b + OWN, b + OUT);
+               disjoint(b + OWN, b + OUT);
     if (fits) {
         Py_BEGIN_ALLOW_THREADS
-        fits = sound(m.ptr, m.runs, b[OWN].len / row) &&
-               inside(m.partner, m.runs, b[PARTNERS].len / row);
+        fits = pointers_valid(m.ptr, m.runs, b[OWN].len / row) &&
+               indices_in_range(m.partner, m.runs, b[PARTNERS].len / row);
         done = fits && move_all(&m, (enum kind)kind, b[LOW].buf, b[HIGH].buf, b[STEP].buf);
         Py_END_ALLOW_THREADS
     }
     release(b, ALL);
-    if (!fits) return refused("rows, partners, pointers and domains do not fit each other");
+    if (!fits) return value_error("rows, partners, pointers and domains do not fit each other");
     if (!done) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }

@@ -1,75 +1,90 @@
-"""Build graphs with moved features: plan every shard, make each by itself, sum them up."""
+"""Build graphs with extrapolated features: plan all shards, write each, summarize them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gsx.errors import StageError, UsageError
 from gsx.schema import ORIGINS, CorpusInfo
-from gsx.stages.augmented.cycle import Turns
-from gsx.stages.generate.featx import node_replicas as nodes
-from gsx.stages.generate.featx.extrapolate_graphs import MovedBlock, Mover, counted, numbered
-from gsx.stages.generate.featx.parameters import require_movable, rules_of
-from gsx.stages.generate.featx.plan import (
-    SOURCE,
-    MovedShard,
-    Spliced,
-    base_rows,
-    plan_moved,
+from gsx.stages.augmented.cycle import Cycle
+from gsx.stages.augmented.shards import (
+    graphs_per_shard,
+    num_generated,
+    write_shard_with_hashes,
 )
-from gsx.stages.generate.featx.rank_matching import by_rank, node_keys
+from gsx.stages.augmented.source_graphs import SOURCE, training_graphs
+from gsx.stages.generate.config import GenerateConfig
+from gsx.stages.generate.featx.extrapolate_graphs import (
+    ExtrapolatedBlock,
+    GraphExtrapolator,
+    block_counts,
+    number_nodes,
+)
+from gsx.stages.generate.featx.node_replicas import check_config
+from gsx.stages.generate.featx.parameters import featx_parameters, require_extrapolatable
+from gsx.stages.generate.featx.plan import (
+    BaseShard,
+    ExtrapolatedShard,
+    base_rows,
+    plan_extrapolated_shards,
+)
+from gsx.stages.generate.featx.rank_matching import rank_keys, rank_order
 from gsx.stages.graphs.feature_variance import Partners
 from gsx.stages.graphs.wl_hash import Hashes
-from gsx.stages.sharded_build import GRAPH_NODES, Facts, hashes_path, shard_nodes, write_hashes
+from gsx.stages.sharded_build import GRAPH_NODES, ShardStats, max_shard_nodes
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.corpus_writer import finished_shard, write_shard
-from gsx.table import GraphTable, cut
-
-if TYPE_CHECKING:
-    from gsx.stages.generate.stage import GenerateConfig
+from gsx.storage.corpora.corpus_writer import open_draft_shard
+from gsx.table import GraphTable, rechunk
 
 BLOCK_GRAPHS = 4096
-"""Graphs moved from one random stream, or as many as a shard has."""
+"""Graphs extrapolated from one random stream, or the graphs of a shard if these are fewer."""
+_BASE_COLUMNS = ("graph_id", "env_id", "y", "label")
+"""Graph columns that are read of base graphs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extrapolation:
-    """What FeatX makes of a corpus, and everything needed to make any shard of it."""
+    """Everything needed to build any shard of graphs with extrapolated features."""
 
     config: GenerateConfig
     train: GraphTable
-    """Source graphs for training, with the columns that moved graphs keep."""
-    turning: GraphTable
-    """The same, and where all are moved in turns the first of them again: blocks are slices of it.
-    Both share their memory."""
-    rows: Turns
-    """Row of every graph to move."""
-    mover: Mover
-    planned: list[MovedShard]
+    """Training graphs of the source corpus, with the columns that extrapolated graphs keep."""
+    padded_train: GraphTable
+    """Training graphs, followed by the first of them again if a block may cross the end. Blocks are
+    slices of it. It shares memory with ``train``."""
+    rows: Cycle
+    """Row of every base graph."""
+    extrapolator: GraphExtrapolator
+    planned: list[ExtrapolatedShard]
 
     @property
     def graphs(self) -> int:
-        """Graphs that will be made."""
+        """Number of planned graphs."""
         return sum(plan.stop - plan.start for plan in self.planned)
 
     @property
+    def info(self) -> CorpusInfo:
+        """Description of the augmented corpus."""
+        return self.extrapolator.info
+
+    @property
     def env_id(self) -> int:
-        """The environment of all of them."""
-        return self.mover.info.environments[-1].id
+        """Environment of all extrapolated graphs."""
+        return self.info.environments[-1].id
 
     def bases(self, start: int, stop: int) -> GraphTable:
-        """Return some graphs to move; in whole turns of all they share memory with the source."""
-        every, turns = len(self.train), self.rows
-        if len(turns.items) < every or stop > len(turns) - len(turns.some):
-            return self.train.take(turns[start:stop])
-        return self.turning.slice(start % every, start % every + stop - start)
+        """Return base graphs; in complete passes over all graphs they share memory with them."""
+        total, rows = len(self.train), self.rows
+        if len(rows.items) < total or stop > len(rows) - len(rows.last_pass):
+            return self.train.take(rows[start:stop])
+        return self.padded_train.slice(start % total, start % total + stop - start)
 
 
 def plan_extrapolation(
@@ -78,33 +93,38 @@ def plan_extrapolation(
     info: CorpusInfo,
     held_out: Hashes,
     *,
-    spliced: Sequence[Spliced],
+    spliced: Sequence[BaseShard],
     before: int,
     first_id: int,
 ) -> Extrapolation:
-    """Read corpus and mask and plan all shards; ``info`` describes the corpus that is made."""
+    """Read corpus and mask and plan all shards; ``info`` describes the augmented corpus.
+
+    The shards follow ``before`` other ``train`` shards, and their ids start at ``first_id``.
+    """
     corpus = Corpus(inputs["corpus"])
-    rules = rules_of(config, inputs, corpus.info)
-    train = _training_graphs(corpus)
+    parameters = featx_parameters(config, inputs, corpus.info)
+    train = _source_training_graphs(corpus)
     label, env = (train.dense("graph", name).astype(np.int64) for name in ("label", "env_id"))
     usable = train.num_nodes > 0
     partners = Partners.of(np.where(usable, label, -1), env)
     eligible = np.flatnonzero(usable & (label >= 0) & (env >= 0) & (partners.count(label, env) > 0))
     if not len(eligible):
         raise StageError(
-            f"nothing to extrapolate: no training graph of {corpus.info.name} has a partner of its "
-            "label in another environment. Prepare the corpus with environments."
+            f"nothing to extrapolate: no training graph of {corpus.info.name} has a partner with "
+            "its label in another environment. Prepare the corpus with environments."
         )
-    count = config.count or max(round(len(train) * (config.ratio or 1.0)), 1)
+    count = num_generated(config.count, config.ratio, len(train))
     block = min(BLOCK_GRAPHS, config.shard_graphs)
-    turning = turned(train, count if len(eligible) == len(train) else 0, block)
-    train = turning.slice(0, len(train))
+    padded_train = pad_cyclically(train, count if len(eligible) == len(train) else 0, block)
+    train = padded_train.slice(0, len(train))
     features = train.dense("node", "node_feat")
     order = None
-    if rules.ranked:
-        order = by_rank(node_keys(features, rules.ways.mask, rules.ways.domains), train.node_ptr)
-    mover = Mover(
-        rules=rules,
+    if parameters.ranked:
+        wrap_around = parameters.wrap_around
+        keys = rank_keys(features, wrap_around.mask, wrap_around.ranges)
+        order = rank_order(keys, train.node_ptr)
+    extrapolator = GraphExtrapolator(
+        parameters=parameters,
         info=info,
         features=features,
         node_ptr=train.node_ptr,
@@ -113,149 +133,145 @@ def plan_extrapolation(
         forbidden=held_out,
         order=order,
     )
-    nodes = shard_nodes(GRAPH_NODES, train)
-    wanted = min(config.shard_graphs, int(nodes / max(float(train.num_nodes.mean()), 1.0)))
-    shard_graphs = max(wanted // block, 1) * block
-    planned = plan_moved(count, shard_graphs, spliced, before, first_id)
+    shard_graphs = graphs_per_shard(
+        config.shard_graphs,
+        max_shard_nodes(GRAPH_NODES, train),
+        float(train.num_nodes.mean()),
+        block,
+    )
+    planned = plan_extrapolated_shards(count, shard_graphs, spliced, before, first_id)
     rows = base_rows(eligible, count, config.seed)
-    return Extrapolation(config, train, turning, rows, mover, planned)
+    return Extrapolation(config, train, padded_train, rows, extrapolator, planned)
 
 
-def turned(train: GraphTable, count: int, block: int) -> GraphTable:
-    """Put the first graphs after the last ones, as far as blocks of ``count`` in turns reach."""
-    more = min(block, count - len(train))
-    if more <= 0:
+def pad_cyclically(train: GraphTable, count: int, block: int) -> GraphTable:
+    """Append the first graphs so that every block of a cycle over ``count`` graphs is a slice."""
+    padding = min(block, count - len(train))
+    if padding <= 0:
         return train
-    return train.take(np.arange(len(train) + more) % len(train))
+    return train.take(np.arange(len(train) + padding) % len(train))
 
 
-def moved_blocks(
-    extrapolation: Extrapolation, plan: MovedShard, draft: Draft
-) -> Iterator[tuple[GraphTable, MovedBlock]]:
-    """Yield the graphs of one shard block by block; any worker may do it, for nothing else is read.
+def extrapolated_blocks(
+    extrapolation: Extrapolation, plan: ExtrapolatedShard, draft: Draft
+) -> Iterator[tuple[GraphTable, ExtrapolatedBlock]]:
+    """Yield the graphs of one shard block by block; depends on the arguments only.
 
-    Spliced graphs are read from the shard of the draft that holds them.
+    Spliced graphs are read from their shard in the draft.
     """
-    mover, size = extrapolation.mover, min(BLOCK_GRAPHS, extrapolation.config.shard_graphs)
-    for number, base in enumerate(_bases(extrapolation, plan, draft, size)):
+    extrapolator = extrapolation.extrapolator
+    size = min(BLOCK_GRAPHS, extrapolation.config.shard_graphs)
+    for number, base in enumerate(_base_blocks(extrapolation, plan, draft, size)):
         start = number * size
-        block = mover.block(base, "generate", "featx", plan.base, plan.start + start)
+        block = extrapolator.block(base, "generate", "featx", plan.base, plan.start + start)
         ids = plan.first_id + start + np.arange(len(base), dtype=np.int64)
         env = np.full(len(base), extrapolation.env_id, dtype=np.int32)
-        table = mover.table(base, block)
+        table = extrapolator.table(base, block)
         yield table.with_columns(graph={"graph_id": ids, "env_id": env}), block
 
 
-def _bases(
-    extrapolation: Extrapolation, plan: MovedShard, draft: Draft, size: int
+def _base_blocks(
+    extrapolation: Extrapolation, plan: ExtrapolatedShard, draft: Draft, size: int
 ) -> Iterator[GraphTable]:
-    """Yield the graphs that are moved, ``size`` at a time."""
-    if plan.parent is None:
+    """Yield the base graphs of a shard, ``size`` at a time."""
+    if plan.base_shard is None:
         for start in range(plan.start, plan.stop, size):
             yield extrapolation.bases(start, min(start + size, plan.stop))
         return
-    stored = finished_shard(draft, plan.parent, extrapolation.config.formats[0])
-    for part in cut(stored.iter_groups(), size):
-        yield numbered(part.select([*part.node, *part.edge, *_KEPT]))
+    stored = open_draft_shard(draft, plan.base_shard, extrapolation.config.formats[0])
+    for table in rechunk(stored.iter_groups(), size):
+        yield number_nodes(table.select([*table.node, *table.edge, *_BASE_COLUMNS]))
 
 
-def write_moved(extrapolation: Extrapolation, plan: MovedShard, draft: Draft) -> dict[str, Any]:
-    """Write one shard and the hashes of its graphs, unless they are there; return its facts."""
-    name = hashes_path(plan.shard)
+def write_extrapolated_shard(
+    extrapolation: Extrapolation, plan: ExtrapolatedShard, draft: Draft
+) -> dict[str, Any]:
+    """Write one shard and the hashes of its graphs, unless both exist; return its statistics."""
     hashes: list[Hashes] = []
-    total: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
-    def make() -> Iterator[GraphTable]:
-        for table, block in moved_blocks(extrapolation, plan, draft):
+    def tables() -> Iterator[GraphTable]:
+        for table, block in extrapolated_blocks(extrapolation, plan, draft):
             hashes.append(block.hashes)
-            total.update(counted(block))
+            counts.update(block_counts(block))
             yield table
 
-    def more() -> dict[str, Any]:
-        write_hashes(draft, name, hashes)
-        return {"moved": dict(total)}
+    return write_shard_with_hashes(
+        draft,
+        plan.shard,
+        extrapolation.info,
+        tables,
+        hashes,
+        extrapolation.config.formats,
+        lambda: {"moved": dict(counts)},
+    )
 
-    formats = extrapolation.config.formats
-    if draft.finished(name) is None:
-        for form in formats:
-            draft.forget(plan.shard.path(form))
-    return write_shard(draft, plan.shard, extrapolation.mover.info, make, formats, more)
 
-
-def sum_up(
+def extrapolation_quality(
     extrapolation: Extrapolation,
-    found: Sequence[Facts],
-    repeats: Mapping[str, int],
+    stats: Sequence[ShardStats],
+    duplicates: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return what all moved graphs are like beside the source; refuse when nothing was moved."""
+    """Return quality metrics of all extrapolated graphs; raise if all are unchanged.
+
+    ``stats`` are the statistics of the planned shards, in their order.
+    """
     total: Counter[str] = Counter()
-    of: Counter[str] = Counter()
-    for plan, facts in zip(extrapolation.planned, found, strict=True):
-        total.update(facts["moved"])
-        of[plan.base] += facts["moved"]["graphs"]
+    by_base: Counter[str] = Counter()
+    for plan, shard_stats in zip(extrapolation.planned, stats, strict=True):
+        total.update(shard_stats["moved"])
+        by_base[plan.base] += shard_stats["moved"]["graphs"]
     if total["unchanged"] == total["graphs"]:
         raise StageError(
-            f"nothing was extrapolated: all {total['graphs']} graphs of "
-            f"{extrapolation.mover.info.name} came out as they were. Move all features with "
-            "`--featx-features all`, or leave FeatX out."
+            f"nothing was extrapolated: all {total['graphs']} graphs of {extrapolation.info.name} "
+            "are unchanged. Extrapolate all features with `--featx-features all`, or leave FeatX "
+            "out."
         )
     return {
         "graphs": total["graphs"],
-        "of": dict(of),
-        "moved_features": int(extrapolation.mover.rules.ways.mask.sum()),
+        "of": dict(by_base),
+        "moved_features": int(extrapolation.extrapolator.parameters.wrap_around.mask.sum()),
         "unchanged": total["unchanged"],
-        **repeats,
+        **duplicates,
         "refused": {"held-out graph": total["held_out"]} if total["held_out"] else {},
     }
 
 
-def warnings_of(summed: Mapping[str, Any]) -> list[str]:
-    """Say what a user should know of moved graphs."""
-    found, graphs = [], summed["graphs"]
-    if summed["distinct"] < graphs / 2:
-        found.append(
-            f"FeatX: {summed['distinct']:,} of {graphs:,} graphs are distinct; the rest repeat one "
-            "of them"
+def extrapolation_warnings(quality: Mapping[str, Any]) -> list[str]:
+    """Return warnings about duplicates and rejected draws."""
+    warnings, graphs = [], quality["graphs"]
+    if quality["distinct"] < graphs / 2:
+        warnings.append(
+            f"FeatX: {quality['distinct']:,} of {graphs:,} graphs are distinct; the rest repeat "
+            "one of them"
         )
-    refused = summed["refused"].get("held-out graph", 0)
-    if refused > graphs:
-        found.append(
-            f"FeatX: {refused:,} of {graphs + refused:,} draws came out as held-out graphs and "
+    rejected = quality["refused"].get("held-out graph", 0)
+    if rejected > graphs:
+        warnings.append(
+            f"FeatX: {rejected:,} of {graphs + rejected:,} draws came out as held-out graphs and "
             "were drawn anew; features have few values to move to. Give them more with `--domain`."
         )
-    return found
+    return warnings
 
 
 def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
-    """Refuse what cannot be moved, as far as it is given already; reads descriptions only."""
+    """Check the inputs that exist already, from their metadata only."""
     corpus = Corpus(inputs["corpus"])
-    require_movable(corpus.info)
+    require_extrapolatable(corpus.info)
     if corpus.info.level == "node":
-        nodes.check_config(config, corpus.info)
+        check_config(config, corpus.info)
     elif config.replicas != type(config)().replicas:
         raise UsageError(
-            f"{corpus.info.name} labels graphs, which have no replicas: say how many new ones with "
-            "`--count` or `--ratio`"
+            f"{corpus.info.name} labels graphs; replicas are for labelled nodes. Set the number of "
+            "graphs with `--count` or `--ratio`."
         )
     if "mask" in inputs:
-        rules_of(config, inputs, corpus.info)
+        featx_parameters(config, inputs, corpus.info)
 
 
-_KEPT = ("graph_id", "env_id", "y", "label")
-"""Graph columns that are read of a graph that is moved."""
-
-
-def _training_graphs(corpus: Corpus) -> GraphTable:
-    """Return the source graphs that are trained on."""
-    info = corpus.info
-    if "train" not in corpus.splits:
-        raise StageError(f"{info.name} has no `train` graphs to extrapolate.")
-    names = [
-        column.name
-        for column in info.columns
-        if column.axis != "graph" or column.name in (*_KEPT, "origin")
-    ]
-    table = corpus.table(split="train", columns=names)
-    source = table.dense("graph", "origin") == ORIGINS.index(SOURCE)
-    train = table if source.all() else table.filter(source)
-    return numbered(train.select([*table.node, *table.edge, *_KEPT]))
+def _source_training_graphs(corpus: Corpus) -> GraphTable:
+    """Return the training graphs that were not generated, with numbered nodes."""
+    table = training_graphs(corpus, (*_BASE_COLUMNS, "origin"), "extrapolate")
+    is_source = table.dense("graph", "origin") == ORIGINS.index(SOURCE)
+    train = table if is_source.all() else table.filter(is_source)
+    return number_nodes(train.select([*table.node, *table.edge, *_BASE_COLUMNS]))

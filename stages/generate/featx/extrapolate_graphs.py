@@ -1,4 +1,4 @@
-"""Move the features of graphs away from nodes of a partner; structure stays as it is."""
+"""Extrapolate the features of graphs away from nodes of a partner; structure does not change."""
 
 from __future__ import annotations
 
@@ -9,45 +9,56 @@ import numpy as np
 
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, Ragged, concat_ragged, ranges
-from gsx.schema import ORIGINS, SPLITS, CorpusInfo
+from gsx.schema import CorpusInfo
 from gsx.seeds import rng, skip
-from gsx.stages.augmented.derived_columns import fill, same_text
-from gsx.stages.augmented.rejection import OWN_DRAWS, hopeless
-from gsx.stages.generate.featx.feature_extrapolation import unchanged
-from gsx.stages.generate.featx.parameters import ORIGIN, MovingRules
-from gsx.stages.generate.featx.rank_matching import equal_rank, node_keys
+from gsx.stages.augmented.derived_columns import (
+    derived_columns,
+    fill_missing_columns,
+    one_parent_each,
+)
+from gsx.stages.augmented.rejection import DRAWS_BEFORE_REPLACEMENT, should_give_up
+from gsx.stages.generate.featx.feature_extrapolation import (
+    extrapolate,
+    extrapolate_runs,
+    unchanged_runs,
+)
+from gsx.stages.generate.featx.parameters import ORIGIN, FeatxParameters
+from gsx.stages.generate.featx.rank_matching import equal_rank_positions, rank_keys
 from gsx.stages.graphs.feature_variance import Partners
-from gsx.stages.graphs.wl_hash import Hashes, are_among, wl_hashes
+from gsx.stages.graphs.wl_hash import Hashes, contained_in, wl_hashes
 from gsx.table import GraphTable
 
-NUMBER = "provenance.node_number"
-"""Column of nodes that are moved: their place in their graph. It becomes part of provenance."""
+NODE_NUMBER = "provenance.node_number"
+"""Node column of graphs to extrapolate: number of the node in its graph. It becomes provenance."""
 
 
-def numbered(graphs: GraphTable) -> GraphTable:
-    """Give every node its place in its graph, counted from 0."""
+def number_nodes(graphs: GraphTable) -> GraphTable:
+    """Add the column ``NODE_NUMBER``, which counts the nodes of every graph from 0."""
     number = np.arange(graphs.total_nodes, dtype=np.int32)
     number -= np.repeat(graphs.node_ptr[:-1].astype(np.int32), graphs.num_nodes)
-    return graphs.with_columns(node={NUMBER: number})
+    return graphs.with_columns(node={NODE_NUMBER: number})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
-    """What came of draws for some graphs."""
+class DrawnFeatures:
+    """Extrapolated features of some graphs."""
 
     features: Ragged
-    """Moved features of its nodes."""
+    """Features of the nodes of each graph."""
     strength: Array
     """``[G]`` λ."""
     partner: Ints
-    """``[G]`` ``graph_id`` of its partner."""
+    """``[G]`` ``graph_id`` of the partner."""
     same: Array
-    """``[G]`` whether its features came back to what they were."""
-    origin: Ints | None = None
-    """``[G]`` the row each came from, where some gave their place to others."""
+    """``[G]`` whether all features are unchanged."""
+    base_row: Ints | None = None
+    """``[G]`` row of the base graph, if some graphs were replaced by others."""
 
-    def put(self, rows: Ints, origin: Ints, other: Drawn) -> Drawn:
-        """Put what was drawn for other graphs in the places of some; this one is used up."""
+    def replace_rows(self, rows: Ints, base_rows: Ints, other: DrawnFeatures) -> DrawnFeatures:
+        """Return a result in which ``rows`` are replaced by all rows of ``other``.
+
+        ``base_rows`` are the base graphs of ``other``. Arrays of this object are overwritten.
+        """
         features = self.features
         counts, ptr = np.diff(features.ptr)[rows], other.features.ptr
         if np.array_equal(counts, np.diff(ptr)):
@@ -56,88 +67,96 @@ class Drawn:
             order = np.arange(len(features))
             order[rows] = len(order) + np.arange(len(rows))
             features = concat_ragged([features, other.features]).take(order)
-        came = np.arange(len(features)) if self.origin is None else self.origin
-        came[rows], self.strength[rows] = origin, other.strength
+        base_row = np.arange(len(features)) if self.base_row is None else self.base_row
+        base_row[rows], self.strength[rows] = base_rows, other.strength
         self.partner[rows], self.same[rows] = other.partner, other.same
-        return replace(self, features=features, origin=came)
+        return replace(self, features=features, base_row=base_row)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MovedBlock:
-    """Graphs with moved features, and how they came."""
+class ExtrapolatedBlock:
+    """Extrapolated features of a block of graphs."""
 
-    drawn: Drawn
-    name: str
-    """Of their random stream."""
+    drawn: DrawnFeatures
+    stream: str
+    """Name of the random stream."""
     hashes: Hashes
-    refused: int
-    """Draws that were a held-out graph."""
+    rejected: int
+    """Draws that equalled a held-out graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mover:
-    """Everything needed to move the features of graphs."""
+class GraphExtrapolator:
+    """Extrapolates the features of graphs."""
 
-    rules: MovingRules
+    parameters: FeatxParameters
     info: CorpusInfo
-    """Of the corpus that is made."""
+    """Description of the augmented corpus."""
     features: Array
-    """``[N, F]`` of the nodes of all training graphs of the source."""
+    """``[N, F]`` features of the nodes of all training graphs."""
     node_ptr: Ints
+    """``[R + 1]`` first node of each training graph."""
     graph_id: Ints
+    """``[R]`` of all training graphs."""
     partners: Partners
     forbidden: Hashes
-    """Sorted hashes of graphs that must not be made: those held out from training."""
+    """Sorted hashes of held-out graphs, which must not be generated."""
     order: Ints | None = None
-    """Nodes of every training graph by rank, where nodes meet those of equal rank."""
+    """Nodes of every training graph sorted by rank, for rank matching."""
 
-    def block(self, base: GraphTable, *name: str | int) -> MovedBlock:
-        """Move the graphs of ``base``; the same whoever does it, for the name draws everything.
+    def block(self, base: GraphTable, *name: str | int) -> ExtrapolatedBlock:
+        """Extrapolate the graphs ``base``; the stream's name determines the result.
 
-        A graph that comes out as a held-out graph is moved anew; one that always does gives its
-        place to another.
+        Rejection sampling: a graph that equals a held-out graph is drawn again. After several
+        rejected draws another graph of the block replaces it.
         """
-        drawn = self.draw(base, rng(self.rules.seed, *name, 0))
+        drawn = self.draw(base, rng(self.parameters.seed, *name, 0))
         hashes = _hashes(base, drawn)
-        todo, refused, attempt = np.flatnonzero(are_among(hashes, self.forbidden)), 0, 0
-        while len(todo):
-            refused += len(todo)
+        pending, rejected, attempt = np.flatnonzero(contained_in(hashes, self.forbidden)), 0, 0
+        while len(pending):
+            rejected += len(pending)
             attempt += 1
-            if hopeless(attempt, len(todo), len(base)):
-                share = refused / (len(base) + refused - len(todo))
+            if should_give_up(attempt, len(pending), len(base)):
+                share = rejected / (len(base) + rejected - len(pending))
                 raise StageError(
-                    f"{len(todo)} of {len(base)} graphs came out as held-out graphs {attempt} "
-                    f"times, as {share:.0%} of all draws did: their features have few values to "
-                    "move to. Give them more with `--domain`, or change the gamma distribution."
+                    f"feature extrapolation: {len(pending)} of {len(base)} graphs equalled "
+                    f"held-out graphs in {attempt} draws ({share:.0%} of all draws), because their "
+                    "features have few possible values. Give them more with `--domain`, or change "
+                    "the gamma distribution."
                 )
-            stream = rng(self.rules.seed, *name, attempt)
-            again = todo
-            if attempt > OWN_DRAWS:
-                again = stream.integers(len(base), size=len(todo))
-            part = base.take(again)
-            other = self.draw(part, stream)
-            drawn = drawn.put(todo, again, other)
-            hashes[todo] = _hashes(part, other)
-            todo = todo[are_among(hashes[todo], self.forbidden)]
-        return MovedBlock(drawn, "/".join(map(str, name)), hashes, refused)
+            stream = rng(self.parameters.seed, *name, attempt)
+            redrawn = pending
+            if attempt > DRAWS_BEFORE_REPLACEMENT:
+                redrawn = stream.integers(len(base), size=len(pending))
+            redrawn_base = base.take(redrawn)
+            other = self.draw(redrawn_base, stream)
+            drawn = drawn.replace_rows(pending, redrawn, other)
+            hashes[pending] = _hashes(redrawn_base, other)
+            pending = pending[contained_in(hashes[pending], self.forbidden)]
+        return ExtrapolatedBlock(drawn, "/".join(map(str, name)), hashes, rejected)
 
-    def draw(self, base: GraphTable, stream: np.random.Generator) -> Drawn:
-        """Draw λ and a partner of every graph, and move its features."""
-        label = _classes(base, self.info.task, stream)
+    def draw(self, base: GraphTable, stream: np.random.Generator) -> DrawnFeatures:
+        """Draw λ and a partner of every graph and extrapolate its features."""
+        label = _draw_classes(base, self.info.task, stream)
         env = base.dense("graph", "env_id").astype(np.int64)
         own = features = base.dense("node", "node_feat")
-        for _ in range(self.rules.rounds):
-            features, same, strength, chosen = self._move(base, features, label, env, stream)
-            # What was moved is in an environment of its own: any partner of its label will do.
+        for _ in range(self.parameters.rounds):
+            features, same, strength, partner = self._extrapolate(
+                base, features, label, env, stream
+            )
+            # Extrapolated graphs have an environment of their own, so any partner of the label
+            # is from another environment.
             env = np.full(len(base), len(self.info.environments), dtype=np.int64)
-        return Drawn(
+        if self.parameters.rounds > 1:
+            same = unchanged_runs(own, features, base.node_ptr)
+        return DrawnFeatures(
             features=Ragged(base.node_ptr, features),
             strength=strength,
-            partner=self.graph_id.take(chosen),
-            same=same if self.rules.rounds == 1 else unchanged(own, features, base.node_ptr),
+            partner=self.graph_id.take(partner),
+            same=same,
         )
 
-    def _move(
+    def _extrapolate(
         self,
         base: GraphTable,
         own: Array,
@@ -145,92 +164,91 @@ class Mover:
         env: Ints,
         stream: np.random.Generator,
     ) -> tuple[Array, Array, Array, Ints]:
-        """Return features of all nodes, and of each graph if all stay, λ, and the partner's row."""
-        chosen = self.partners.draw(label, env, stream)
-        if chosen.min() < 0:
-            graph = int(np.argmin(chosen))
+        """Extrapolate once; return features ``[N, F]`` and per graph same, λ, partner's row."""
+        partner = self.partners.draw(label, env, stream)
+        if partner.min() < 0:
+            graph = int(np.argmin(partner))
             raise StageError(
                 f"{base.describe(graph)} of {self.info.name} has no partner: no training graph of "
-                f"class {int(label[graph])} lies in another environment. Leave FeatX out."
+                f"class {int(label[graph])} is in another environment. Leave FeatX out."
             )
-        first = self.node_ptr.take(chosen)
-        size = self.node_ptr.take(chosen + 1) - first
-        turn = stream.random(len(chosen))  # drawn in any case: λ is the same either way
-        strength = self.rules.strengths(len(chosen), stream).astype(np.float32)
+        first = self.node_ptr.take(partner)
+        size = self.node_ptr.take(partner + 1) - first
+        # Also drawn for rank matching, so that λ does not depend on the kind of pairing.
+        node_fraction = stream.random(len(partner))
+        strength = self.parameters.draw_strengths(len(partner), stream).astype(np.float32)
+        wrap_around = self.parameters.wrap_around
         if self.order is None:
-            node, far = first + (turn * size).astype(np.int64), strength.astype(np.float64)
-            features, same = self.rules.move_runs(own, self.features, node, far, base.node_ptr)
-            return features, same, strength, chosen
-        keys = node_keys(own, self.rules.ways.mask, self.rules.ways.domains)
-        place = equal_rank(keys, base.node_ptr, size)
-        partner = self.features[self.order[np.repeat(first, base.num_nodes) + place]]
-        far = np.repeat(strength.astype(np.float64), base.num_nodes)
-        features = np.asarray(self.rules.move(own, partner, far))
-        return features, unchanged(own, features, base.node_ptr), strength, chosen
+            node = first + (node_fraction * size).astype(np.int64)
+            features, same = extrapolate_runs(
+                own, self.features, node, strength.astype(np.float64), base.node_ptr, wrap_around
+            )
+            return features, same, strength, partner
+        keys = rank_keys(own, wrap_around.mask, wrap_around.ranges)
+        position = equal_rank_positions(keys, base.node_ptr, size)
+        partner_nodes = self.order[np.repeat(first, base.num_nodes) + position]
+        node_strength = np.repeat(strength.astype(np.float64), base.num_nodes)
+        features = np.asarray(
+            extrapolate(own, self.features[partner_nodes], node_strength, wrap_around)
+        )
+        return features, unchanged_runs(own, features, base.node_ptr), strength, partner
 
-    def table(self, base: GraphTable, block: MovedBlock) -> GraphTable:
-        """Return every column of moved graphs but ``graph_id`` and ``env_id``.
+    def table(self, base: GraphTable, block: ExtrapolatedBlock) -> GraphTable:
+        """Return all columns of the extrapolated graphs except ``graph_id`` and ``env_id``.
 
-        ``base`` are the graphs that were moved, with numbered nodes; structure is shared with them.
+        ``base`` are the base graphs with numbered nodes. Structure shares memory with them.
         """
         drawn = block.drawn
-        if drawn.origin is not None:
-            base = base.take(drawn.origin)
-        count, nodes = len(base), base.total_nodes
-        plain = base.select([*(base.node.keys() - {NUMBER}), *base.edge, "y", "label"])
+        if drawn.base_row is not None:
+            base = base.take(drawn.base_row)
+        plain = base.select([*(base.node.keys() - {NODE_NUMBER}), *base.edge, "y", "label"])
         table = plain.with_columns(
             node={"node_feat": drawn.features.values},
-            graph={
-                "split": np.full(count, SPLITS.index("train"), dtype=np.int8),
-                "domain_id": np.full(count, -1, dtype=np.int32),
-                "origin": np.full(count, ORIGINS.index(ORIGIN), dtype=np.int8),
-                "provenance.parents": Ragged(
-                    np.arange(count + 1),
-                    base.dense("graph", "graph_id").astype(np.int64, copy=False),
-                ),
-                "provenance.node_slot": Ragged(base.node_ptr, np.zeros(nodes, dtype=np.int16)),
-                "provenance.node_number": Ragged(base.node_ptr, base.dense("node", NUMBER)),
-                "provenance.bridges": Ragged(np.zeros(count + 1, np.int64), np.zeros(0, np.int32)),
-                "provenance.lambda": drawn.strength,
-                "provenance.partner": drawn.partner,
-                "provenance.stream": same_text(block.name, count),
-            },
+            graph=derived_columns(
+                len(base),
+                origin=ORIGIN,
+                stream=block.stream,
+                parents=one_parent_each(base.dense("graph", "graph_id")),
+                node_number=Ragged(base.node_ptr, base.dense("node", NODE_NUMBER)),
+                strength=drawn.strength,
+                partner=drawn.partner,
+            ),
         )
-        return fill(table, self.info)
+        return fill_missing_columns(table, self.info)
 
 
-def _classes(base: GraphTable, task: str, stream: np.random.Generator) -> Ints:
-    """Return a class of every graph; where all are certain none depends on what is drawn."""
+def _draw_classes(base: GraphTable, task: str, stream: np.random.Generator) -> Ints:
+    """Return a class of every graph; the stream advances equally for hard and soft labels."""
     label = base.dense("graph", "label")
     if label.min() < 0:
-        return drawn_labels(base.dense("graph", "y"), task, stream)
-    skip(stream, len(label))  # as many as uncertain labels take
+        return sample_classes(base.dense("graph", "y"), task, stream)
+    skip(stream, len(label))  # the number of draws that soft labels take
     return label.astype(np.int64)
 
 
-def drawn_labels(y: Array, task: str, stream: np.random.Generator) -> Ints:
-    """Return a class of every label, drawn from it where it is soft; -1 where it is missing."""
+def sample_classes(y: Array, task: str, stream: np.random.Generator) -> Ints:
+    """Sample a class from every soft label; -1 if the label is missing."""
     missing = np.isnan(y)
     known = np.where(missing, 0, y).astype(np.float64)
-    share = known if task == "classification" else np.column_stack([1 - known[:, 0], known[:, 0]])
-    mark = stream.random(len(y)) * share.sum(axis=1)
-    total, drawn = np.zeros(len(y)), np.zeros(len(y), dtype=np.int64)
-    for column in share.T:
-        total += column
-        drawn += total <= mark
-    np.minimum(drawn, share.shape[1] - 1, out=drawn)
+    weight = known if task == "classification" else np.column_stack([1 - known[:, 0], known[:, 0]])
+    threshold = stream.random(len(y)) * weight.sum(axis=1)
+    cumulative, drawn = np.zeros(len(y)), np.zeros(len(y), dtype=np.int64)
+    for column in weight.T:
+        cumulative += column
+        drawn += cumulative <= threshold
+    np.minimum(drawn, weight.shape[1] - 1, out=drawn)
     return np.where(missing.any(axis=1), -1, drawn) if missing.any() else drawn
 
 
-def _hashes(base: GraphTable, drawn: Drawn) -> Hashes:
+def _hashes(base: GraphTable, drawn: DrawnFeatures) -> Hashes:
     return wl_hashes(base.with_columns(node={"node_feat": drawn.features.values}))
 
 
-def counted(block: MovedBlock) -> Counter[str]:
-    """Count what a block says of itself."""
+def block_counts(block: ExtrapolatedBlock) -> Counter[str]:
+    """Return counts of a block, which add up over blocks."""
     return Counter(
         graphs=len(block.drawn.same),
         nodes=len(block.drawn.features.values),
         unchanged=int(block.drawn.same.sum()),
-        held_out=block.refused,
+        held_out=block.rejected,
     )

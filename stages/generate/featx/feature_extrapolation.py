@@ -1,7 +1,7 @@
-"""Move features away from those of partners: ``(1 + λ) x1 - λ x2``, brought back into domains.
+"""Feature extrapolation: ``(1 + λ) x1 - λ x2``, wrapped into feature ranges.
 
-What leaves its domain goes around it, as in the paper, or comes back as from a mirror. Features
-that are not chosen keep their bits, and what is sparse stays sparse.
+Values beyond their range wrap around, as in the paper, or are reflected at its ends. Features that
+are not selected keep their bits, and sparse features stay sparse.
 """
 
 from __future__ import annotations
@@ -15,113 +15,124 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from gsx._native import compiled
+from gsx._native import load_extension
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
-from gsx.stages.graphs.feature_variance import Domains, Floats
+from gsx.stages.graphs.feature_variance import FeatureRanges, Floats
 from gsx.stages.graphs.node_features import Features
 
-loops = compiled("gsx.stages.generate.featx._feature_extrapolation")
+loops = load_extension("gsx.stages.generate.featx._feature_extrapolation")
+"""The compiled extension, or None."""
 
-_AT_ONCE = 1 << 15
-"""Numbers in hand at once, few enough to stay in the cache of a processor."""
-_LEAST_ROWS = 64
-"""Rows in hand at once, however many features there are."""
+_CHUNK_VALUES = 1 << 15
+"""Values processed at once; they fit in the processor cache."""
+_MIN_CHUNK_ROWS = 64
+"""Rows processed at once, for any number of features."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Kind:
-    """Features that are moved and whose domains are of one kind."""
+class _FeatureGroup:
+    """Selected features that wrap in the same way."""
 
     columns: Ints
     number: int
-    """Its place in ``_RETURNS``."""
-    ends: list[Floats]
-    """Low, high and step of each."""
+    """Index of the function in ``_WRAP_FUNCTIONS``."""
+    bounds: list[Floats]
+    """Low, high and step of each feature."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ways:
-    """Which features are moved, and how each comes back into its domain."""
+class WrapAround:
+    """Selected features, their ranges, and how values beyond a range wrap into it."""
 
     mask: npt.NDArray[np.bool_]
-    domains: Domains
+    """``[F]`` selected features."""
+    ranges: FeatureRanges
     mirror: bool
-    """Whether values come back from the ends of a domain instead of going around it."""
-    kinds: tuple[_Kind, ...]
+    """Whether values are reflected at the ends of a range instead of wrapping around."""
+    groups: tuple[_FeatureGroup, ...]
 
     @classmethod
-    def of(cls, mask: Array, domains: Domains, *, mirror: bool = False) -> Ways:
-        """Tell the features of a mask ``[F]`` apart by the kinds of their domains."""
-        if len(mask) != len(domains.low):
+    def of(cls, mask: Array, ranges: FeatureRanges, *, mirror: bool = False) -> WrapAround:
+        """Group the features of a mask ``[F]`` by the kind of their range."""
+        if len(mask) != len(ranges.low):
             raise StageError(
-                f"the mask is for {len(mask)} features and the domains for {len(domains.low)}. "
-                "Use the mask of this corpus."
+                f"the mask has {len(mask)} features and the feature ranges have "
+                f"{len(ranges.low)}. Use the mask of this corpus."
             )
-        grid = domains.step > 0
-        unit = ~grid & (domains.low == 0) & (domains.high == 1)
-        plain = [unit, ~grid & ~unit, grid]
-        every = enumerate([~grid, grid], start=len(plain)) if mirror else enumerate(plain)
-        kinds = []
-        for number, has in every:
-            columns = np.flatnonzero(mask & has)
-            ends = [values[columns] for values in (domains.low, domains.high, domains.step)]
+        grid = ranges.step > 0
+        unit = ~grid & (ranges.low == 0) & (ranges.high == 1)
+        wrapping = [unit, ~grid & ~unit, grid]
+        kinds = enumerate([~grid, grid], start=len(wrapping)) if mirror else enumerate(wrapping)
+        groups = []
+        for number, is_kind in kinds:
+            columns = np.flatnonzero(mask & is_kind)
+            bounds = [values[columns] for values in (ranges.low, ranges.high, ranges.step)]
             if len(columns):
-                kinds.append(_Kind(columns, number, ends))
-        return cls(mask, domains, mirror, tuple(kinds))
+                groups.append(_FeatureGroup(columns, number, bounds))
+        return cls(mask, ranges, mirror, tuple(groups))
 
 
-def extrapolate(own: Features, partner: Features, strength: Array, ways: Ways) -> Features:
-    """Return rows ``own`` ``[n, F]`` moved away from ``partner``, each by its ``strength`` λ.
+def extrapolate(
+    own: Features, partner: Features, strength: Array, wrap_around: WrapAround
+) -> Features:
+    """Return ``(1 + λ) own - λ partner`` of the selected features, row by row, ``[n, F]``.
 
-    Where that is between -1 and 0 a row goes towards its partner instead.
+    ``strength`` ``[n]`` is λ. Between -1 and 0 it interpolates towards the partner.
     """
-    every = np.arange(partner.shape[0] + 1)
+    ptr = np.arange(partner.shape[0] + 1)
     if not isinstance(own, csr_matrix):
-        return extrapolate_runs(own, np.asarray(partner), every[:-1], strength, every, ways)[0]
-    _check(own, partner, len(every) - 1, strength, every, ways)
-    return _extrapolate_sparse(own, csr_matrix(partner), strength.astype(np.float64), ways)
+        return extrapolate_runs(own, np.asarray(partner), ptr[:-1], strength, ptr, wrap_around)[0]
+    _check_shapes(own, partner, len(ptr) - 1, strength, ptr, wrap_around)
+    return _extrapolate_sparse(own, csr_matrix(partner), strength.astype(np.float64), wrap_around)
 
 
 def extrapolate_runs(
-    own: Array, partners: Array, partner: Ints, strength: Array, ptr: Ints, ways: Ways
+    own: Array,
+    partners: Array,
+    partner: Ints,
+    strength: Array,
+    ptr: Ints,
+    wrap_around: WrapAround,
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Return dense rows moved likewise, and of every run whether none of its numbers has changed.
+    """Extrapolate runs of dense rows, each run with one partner row and one strength.
 
-    Rows ``ptr[i]:ptr[i + 1]`` are moved away from row ``partner[i]`` of ``partners``, all by the
-    same ``strength[i]``.
+    Run i is ``own[ptr[i]:ptr[i + 1]]``; its partner is row ``partner[i]`` of ``partners`` and its
+    strength ``strength[i]``. Returns all rows, and for every run whether it is unchanged.
     """
-    _check(own, partners, len(partner), strength, ptr, ways)
-    samples = _Samples(own, partners, partner, strength.astype(np.float64, copy=False), ptr)
-    found = np.empty_like(own) if ways.mask.all() else own.copy()
+    _check_shapes(own, partners, len(partner), strength, ptr, wrap_around)
+    runs = _Runs(own, partners, partner, strength.astype(np.float64, copy=False), ptr)
+    result = np.empty_like(own) if wrap_around.mask.all() else own.copy()
     same = np.ones(len(partner), dtype=np.bool_)
-    plain = all(
-        rows.flags.c_contiguous and rows.dtype == np.float32 for rows in (own, partners, found)
+    is_supported = all(
+        rows.flags.c_contiguous and rows.dtype == np.float32 for rows in (own, partners, result)
     )
-    fast = loops if plain else None
-    for kind in ways.kinds:
-        if fast is None:
-            _move_by_numpy(samples, kind, found)
+    native = loops if is_supported else None
+    for group in wrap_around.groups:
+        if native is None:
+            _extrapolate_numpy(runs, group, result)
         else:
-            _move(fast, samples, kind, found, same)
-    return found, unchanged(own, found, ptr) if fast is None else same
+            _extrapolate_native(native, runs, group, result, same)
+    return result, unchanged_runs(own, result, ptr) if native is None else same
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Samples:
+class _Runs:
+    """Arguments of ``extrapolate_runs``."""
+
     own: Array
     partners: Array
     partner: Ints
     strength: Floats
     ptr: Ints
 
-    def pieces(self, features: int) -> Iterator[_Samples]:
-        """Cut so many features of all rows into pieces that stay in a cache."""
-        size = max(_AT_ONCE // features, _LEAST_ROWS)
+    def chunks(self, features: int) -> Iterator[_Runs]:
+        """Split the runs so that ``features`` columns of a chunk fit in the processor cache."""
+        size = max(_CHUNK_VALUES // features, _MIN_CHUNK_ROWS)
         starts = np.searchsorted(self.ptr, np.arange(0, self.ptr[-1], size)).tolist()
         for first, last in pairwise([*starts, len(self.partner)]):
             ptr, runs = self.ptr[first : last + 1], slice(first, last)
-            yield _Samples(
+            yield _Runs(
                 self.own[ptr[0] : ptr[-1]],
                 self.partners,
                 self.partner[runs],
@@ -130,150 +141,161 @@ class _Samples:
             )
 
 
-def unchanged(own: Array, moved: Array, ptr: Ints) -> npt.NDArray[np.bool_]:
-    """Say of every run of rows ``ptr[i]:ptr[i + 1]`` whether none of its numbers has changed."""
-    differ = np.zeros(len(moved) + 1, dtype=np.int64)
-    np.cumsum((moved != own).any(axis=1), out=differ[1:])
-    return np.asarray(differ[ptr[1:]] == differ[ptr[:-1]])
+def unchanged_runs(own: Array, result: Array, ptr: Ints) -> npt.NDArray[np.bool_]:
+    """Return for every run of rows ``ptr[i]:ptr[i + 1]`` whether all its values are equal."""
+    changed = np.zeros(len(result) + 1, dtype=np.int64)
+    np.cumsum((result != own).any(axis=1), out=changed[1:])
+    return np.asarray(changed[ptr[1:]] == changed[ptr[:-1]])
 
 
-def _move(
-    loops: ModuleType,
-    samples: _Samples,
-    kind: _Kind,
-    found: Array,
+def _extrapolate_native(
+    native: ModuleType,
+    runs: _Runs,
+    group: _FeatureGroup,
+    result: Array,
     same: npt.NDArray[np.bool_],
 ) -> None:
-    """Move some features, all of one kind; ``same`` becomes false where a run changes."""
-    columns, number, ends = kind.columns, kind.number, kind.ends
-    if len(columns) == found.shape[1]:
-        s = samples
-        loops.move(number, s.own, s.partners, s.partner, s.strength, s.ptr, *ends, found, same)
+    """Extrapolate a feature group in place; ``same`` becomes false for runs that change."""
+    columns, number, bounds = group.columns, group.number, group.bounds
+    if len(columns) == result.shape[1]:
+        r = runs
+        native.move(number, r.own, r.partners, r.partner, r.strength, r.ptr, *bounds, result, same)
         return
     row = run = 0
-    for s in samples.pieces(len(columns)):
-        own, theirs = s.own.take(columns, axis=1), s.partners.take(s.partner, axis=0)
-        moved, stay = np.empty_like(own), same[run : run + len(s.partner)]
-        every = np.arange(len(s.partner))
-        theirs = theirs.take(columns, axis=1)
-        loops.move(number, own, theirs, every, s.strength, s.ptr, *ends, moved, stay)
-        found[row : row + len(own), columns] = moved
-        row, run = row + len(own), run + len(s.partner)
+    for r in runs.chunks(len(columns)):
+        own, partners = r.own.take(columns, axis=1), r.partners.take(r.partner, axis=0)
+        extrapolated, chunk_same = np.empty_like(own), same[run : run + len(r.partner)]
+        partner = np.arange(len(r.partner))
+        partners = partners.take(columns, axis=1)
+        native.move(
+            number, own, partners, partner, r.strength, r.ptr, *bounds, extrapolated, chunk_same
+        )
+        result[row : row + len(own), columns] = extrapolated
+        row, run = row + len(own), run + len(r.partner)
 
 
-def _move_by_numpy(samples: _Samples, kind: _Kind, found: Array) -> None:
-    """Do the same feature by feature: NumPy is slow where the last axis is short."""
-    columns, returned = kind.columns, _RETURNS[kind.number]
-    low, high, step = (values[:, None] for values in kind.ends)
-    row, every = 0, len(columns) == found.shape[1]
-    for s in samples.pieces(len(columns)):
-        counts = np.diff(s.ptr)
-        values = (s.own.T if every else s.own.T[columns]).astype(np.float64, order="C")
-        theirs = s.partners[s.partner].T[columns].astype(np.float64)
-        moved = np.repeat(theirs, counts, axis=1)
-        np.subtract(values, moved, out=moved)
-        moved *= np.repeat(s.strength, counts)
-        moved += values
-        found[row : row + len(s.own)].T[columns] = returned(moved, low, high, step)
-        row += len(s.own)
+def _extrapolate_numpy(runs: _Runs, group: _FeatureGroup, result: Array) -> None:
+    """Extrapolate a feature group in place.
+
+    Works on transposed arrays, because NumPy is slow if the last axis is short.
+    """
+    columns, wrap_values = group.columns, _WRAP_FUNCTIONS[group.number]
+    low, high, step = (values[:, None] for values in group.bounds)
+    row, all_columns = 0, len(columns) == result.shape[1]
+    for r in runs.chunks(len(columns)):
+        counts = np.diff(r.ptr)
+        values = (r.own.T if all_columns else r.own.T[columns]).astype(np.float64, order="C")
+        partner_values = r.partners[r.partner].T[columns].astype(np.float64)
+        extrapolated = np.repeat(partner_values, counts, axis=1)
+        np.subtract(values, extrapolated, out=extrapolated)
+        extrapolated *= np.repeat(r.strength, counts)
+        extrapolated += values
+        result[row : row + len(r.own)].T[columns] = wrap_values(extrapolated, low, high, step)
+        row += len(r.own)
 
 
 def _extrapolate_sparse(
-    own: csr_matrix, partner: csr_matrix, strength: Floats, ways: Ways
+    own: csr_matrix, partner: csr_matrix, strength: Floats, wrap_around: WrapAround
 ) -> csr_matrix:
-    """Move what is stored in either row; where both are zero, zero stays."""
-    mask, domains = ways.mask, ways.domains
-    outside = np.flatnonzero(mask & ((domains.low > 0) | (domains.high < 0)))
-    if len(outside):
+    """Extrapolate values that are stored in either row; values that are 0 in both stay 0."""
+    mask, ranges = wrap_around.mask, wrap_around.ranges
+    without_zero = np.flatnonzero(mask & ((ranges.low > 0) | (ranges.high < 0)))
+    if len(without_zero):
+        feature = without_zero[0]
         raise StageError(
-            f"feature {outside[0]} is sparse, and its domain {domains.low[outside[0]]:g} to "
-            f"{domains.high[outside[0]]:g} has no zero. Give it a domain with one."
+            f"feature {feature} is sparse, and its range {ranges.low[feature]:g} to "
+            f"{ranges.high[feature]:g} does not contain 0. Set a range that does with `--domain`."
         )
     difference = csr_matrix(own.astype(np.float64) - partner.astype(np.float64))
     row = np.repeat(np.arange(own.shape[0]), np.diff(difference.indptr))
     column = difference.indices
-    kept = mask[column]
+    selected = mask[column]
     step = csr_matrix(
-        (strength[row[kept]] * difference.data[kept], (row[kept], column[kept])), shape=own.shape
+        (strength[row[selected]] * difference.data[selected], (row[selected], column[selected])),
+        shape=own.shape,
     )
-    moved = csr_matrix(own.astype(np.float64) + step)
-    column = moved.indices
-    ends = (each[column] for each in (domains.low, domains.high, domains.step))
-    moved.data = np.where(mask[column], wrap(moved.data, *ends, mirror=ways.mirror), moved.data)
-    moved = moved.astype(own.dtype)
-    moved.eliminate_zeros()
-    moved.sort_indices()
-    return moved
+    result = csr_matrix(own.astype(np.float64) + step)
+    column = result.indices
+    bounds = (values[column] for values in (ranges.low, ranges.high, ranges.step))
+    wrapped = wrap(result.data, *bounds, mirror=wrap_around.mirror)
+    result.data = np.where(mask[column], wrapped, result.data)
+    result = result.astype(own.dtype)
+    result.eliminate_zeros()
+    result.sort_indices()
+    return result
 
 
 def wrap(values: Array, low: Array, high: Array, step: Array, *, mirror: bool = False) -> Floats:
-    """Return values inside their domains, all ``[n]``; those that were inside keep their bits.
+    """Return values wrapped into their ranges, all ``[n]``; values inside keep their bits.
 
-    On a grid a value goes to the nearest multiple of the step, then around; between two ends it
-    goes around. With ``mirror`` it comes back from the end it passed.
+    With a positive step a value is rounded to the nearest multiple of the step, then wrapped. With
+    ``mirror`` it is reflected at the end that it exceeds.
     """
-    found: Floats = np.array(values, dtype=np.float64)
+    wrapped: Floats = np.array(values, dtype=np.float64)
     grid = step > 0
-    on, out = np.flatnonzero(grid), np.flatnonzero(~grid & ((found < low) | (found > high)))
-    back_on_grid, back = (_mirrored_on_grid, _mirrored) if mirror else (_on_grid, _around)
-    found[on] = back_on_grid(found[on], low[on], high[on], step[on])
-    found[out] = back(found[out], low[out], high[out])
-    return found
+    on_grid = np.flatnonzero(grid)
+    outside = np.flatnonzero(~grid & ((wrapped < low) | (wrapped > high)))
+    wrap_grid, wrap_interval = (
+        (_reflect_grid, _reflect_interval) if mirror else (_wrap_grid, _wrap_interval)
+    )
+    wrapped[on_grid] = wrap_grid(wrapped[on_grid], low[on_grid], high[on_grid], step[on_grid])
+    wrapped[outside] = wrap_interval(wrapped[outside], low[outside], high[outside])
+    return wrapped
 
 
-def _in_unit(values: Floats, *_: Floats) -> Floats:
-    """Take values around from 0 to 1, in place; what is exactly 1 stays."""
+def _wrap_unit(values: Floats, *_: Floats) -> Floats:
+    """Wrap values into [0, 1] in place; exactly 1 stays 1."""
     whole, one = np.floor(values), (values == 1).view(np.int8)
     whole += np.negative(one, out=one)
     values -= whole
     return values
 
 
-def _in_interval(values: Floats, low: Floats, high: Floats, _: Floats) -> Floats:
-    """Take features ``[F, n]`` around their intervals ``[F, 1]``, in place."""
-    # Numbers of values are taken and put faster than a mask, which a processor cannot foresee.
+def _wrap_intervals(values: Floats, low: Floats, high: Floats, _: Floats) -> Floats:
+    """Wrap features ``[F, n]`` into their intervals ``[F, 1]`` in place."""
+    # Indices are faster than a boolean mask, which causes branch mispredictions.
     outside = np.flatnonzero((values < low) | (values > high))
     feature, flat = outside // values.shape[1], values.reshape(-1)
-    flat[outside] = _around(flat[outside], low[feature, 0], high[feature, 0])
+    flat[outside] = _wrap_interval(flat[outside], low[feature, 0], high[feature, 0])
     return values
 
 
-def _around(values: Floats, low: Floats, high: Floats) -> Floats:
-    found = _turned(values - low, np.where(high > low, high - low, 1.0))
-    found += low
-    return np.clip(found, low, high, out=found)
+def _wrap_interval(values: Floats, low: Floats, high: Floats) -> Floats:
+    wrapped = _modulo(values - low, np.where(high > low, high - low, 1.0))
+    wrapped += low
+    return np.clip(wrapped, low, high, out=wrapped)
 
 
-def _on_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
-    turns = np.round((values - low) / step)
-    found = _turned(turns, np.round((high - low) / step) + 1)
-    found *= step
-    found += low
-    return np.clip(found, low, high, out=found)
+def _wrap_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
+    steps = np.round((values - low) / step)
+    wrapped = _modulo(steps, np.round((high - low) / step) + 1)
+    wrapped *= step
+    wrapped += low
+    return np.clip(wrapped, low, high, out=wrapped)
 
 
-def _mirrored(values: Floats, low: Floats, high: Floats, *_: Floats) -> Floats:
+def _reflect_interval(values: Floats, low: Floats, high: Floats, *_: Floats) -> Floats:
     inside = (values >= low) & (values <= high)
-    found = _there_and_back(values - low, np.where(high > low, high - low, 1.0))
-    found += low
-    return np.where(inside, values, np.clip(found, low, high, out=found))
+    reflected = _reflect(values - low, np.where(high > low, high - low, 1.0))
+    reflected += low
+    return np.where(inside, values, np.clip(reflected, low, high, out=reflected))
 
 
-def _mirrored_on_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
-    found = _there_and_back(np.round((values - low) / step), np.round((high - low) / step))
-    found *= step
-    found += low
-    return np.clip(found, low, high, out=found)
+def _reflect_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
+    reflected = _reflect(np.round((values - low) / step), np.round((high - low) / step))
+    reflected *= step
+    reflected += low
+    return np.clip(reflected, low, high, out=reflected)
 
 
-def _there_and_back(values: Floats, length: Floats) -> Floats:
-    """Bring values into ``[0, length]`` in place: up to it and down again, and so on."""
-    found = _turned(values, 2 * length)
-    return np.minimum(found, 2 * length - found, out=found)
+def _reflect(values: Floats, length: Floats) -> Floats:
+    """Reflect values into ``[0, length]`` in place (triangle wave of period ``2 * length``)."""
+    remainder = _modulo(values, 2 * length)
+    return np.minimum(remainder, 2 * length - remainder, out=remainder)
 
 
-def _turned(values: Floats, length: Floats) -> Floats:
-    """Bring values into ``[0, length)`` in place, as a modulo does, only faster."""
+def _modulo(values: Floats, length: Floats) -> Floats:
+    """Return ``values % length`` in place; faster than ``np.mod``."""
     whole = values / length
     np.floor(whole, out=whole)
     whole *= length
@@ -281,28 +303,33 @@ def _turned(values: Floats, length: Floats) -> Floats:
     return values
 
 
-_RETURNS: tuple[Callable[..., Floats], ...] = (
-    _in_unit,
-    _in_interval,
-    _on_grid,
-    _mirrored,
-    _mirrored_on_grid,
+_WRAP_FUNCTIONS: tuple[Callable[..., Floats], ...] = (
+    _wrap_unit,
+    _wrap_intervals,
+    _wrap_grid,
+    _reflect_interval,
+    _reflect_grid,
 )
-"""What brings values back, by kind of domain; the compiled loops count them alike."""
+"""Functions by kind of range; the compiled extension uses the same numbers."""
 
 
-def _check(
-    own: Features, partners: Features, count: int, strength: Array, ptr: Ints, ways: Ways
+def _check_shapes(
+    own: Features,
+    partners: Features,
+    count: int,
+    strength: Array,
+    ptr: Ints,
+    wrap_around: WrapAround,
 ) -> None:
     if (int(ptr[-1]), partners.shape[1]) != own.shape or not (
         len(strength) == count == len(ptr) - 1
     ):
         raise StageError(
-            f"{own.shape[0]} rows of {own.shape[1]} features cannot meet {count} of "
-            f"{partners.shape[1]} with {len(strength)} strengths."
+            f"shapes do not match: {own.shape[0]} rows of {own.shape[1]} features, {count} "
+            f"partners of {partners.shape[1]} features, {len(strength)} strengths."
         )
-    if len(ways.mask) != own.shape[1]:
+    if len(wrap_around.mask) != own.shape[1]:
         raise StageError(
-            f"the mask is for {len(ways.mask)} features; rows have {own.shape[1]}. Use the mask of "
-            "this corpus."
+            f"the mask has {len(wrap_around.mask)} features; rows have {own.shape[1]}. Use the "
+            "mask of this corpus."
         )

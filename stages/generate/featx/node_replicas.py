@@ -1,132 +1,156 @@
-"""Repeat a graph of labelled nodes with the features of its training nodes moved.
+"""Replicas of node-labelled graphs with extrapolated features of their training nodes.
 
-A replica holds features, labels, splits and environments of nodes, and no edges: its structure is
-that of its parent. Nodes that are not for training keep their features to the bit.
+A replica holds features, labels, splits and environments of nodes. It stores no edges and shares
+those of its source graph. Nodes outside the training split keep their features bit by bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from gsx.errors import StageError, UsageError
-from gsx.ragged import Array, Ints, Ragged, pointers
-from gsx.schema import ORIGINS, SPLITS, CorpusInfo
+from gsx.ragged import Array, Ints
+from gsx.schema import CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.augmented.derived_columns import fill, same_text
-from gsx.stages.augmented.rejection import next_id
-from gsx.stages.generate.featx.parameters import ORIGIN, MovingRules, rules_of
-from gsx.stages.generate.featx.plan import SOURCE, with_environment
+from gsx.stages.augmented.derived_columns import fill_missing_columns
+from gsx.stages.augmented.replicas import replica_columns, without_edges
+from gsx.stages.augmented.source_graphs import next_graph_id, source_graphs, training_nodes
+from gsx.stages.generate.config import GenerateConfig
+from gsx.stages.generate.featx.feature_extrapolation import extrapolate
+from gsx.stages.generate.featx.parameters import ORIGIN, FeatxParameters, featx_parameters
+from gsx.stages.generate.featx.plan import extrapolated_info
 from gsx.stages.graphs.feature_variance import Partners
-from gsx.stages.graphs.node_features import Features, feature_columns, features_of
-from gsx.stages.sharded_build import REPLICA_NODES, shard_nodes
-from gsx.storage.artifacts.draft import Draft
+from gsx.stages.graphs.node_features import Features, feature_columns, node_features
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.corpus_writer import Shard, write_shard
 from gsx.table import GraphTable
-
-if TYPE_CHECKING:
-    from gsx.stages.generate.stage import GenerateConfig
-
-SPLIT = "all"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replication:
-    """Everything needed to make any replica of the graphs of a corpus."""
+class NodeExtrapolator:
+    """Builds replicas of the graphs of a corpus."""
 
-    rules: MovingRules
+    parameters: FeatxParameters
     info: CorpusInfo
-    """Of the corpus that is made."""
+    """Description of the augmented corpus."""
     source: GraphTable
-    """Source graphs, all columns, in memory once."""
+    """Source graphs with all columns."""
     features: Features
+    """``[N, F]`` features of all nodes."""
     label: Ints
+    """``[N]`` classes of training nodes, -1 for all others."""
     env: Ints
-    moved: Ints
+    """``[N]`` environments of training nodes, -1 for all others."""
+    extrapolated: Ints
     """Training nodes that have a partner."""
     partners: Partners
     first_id: int
+    """``graph_id`` of the first graph of replica 0."""
 
     @property
     def env_id(self) -> int:
-        """The environment of all moved nodes."""
+        """Environment of all extrapolated nodes."""
         return self.info.environments[-1].id
 
     def replica(self, number: int) -> tuple[GraphTable, int]:
-        """Make replica ``number`` of all graphs, and count moved nodes that came out as before."""
+        """Build replica ``number`` of all graphs; also return how many nodes are unchanged.
+
+        Only extrapolated nodes are counted.
+        """
         name = ("generate", ORIGIN, "replica", number)
-        stream = rng(self.rules.seed, *name)
-        rows = self.moved
-        own = made = self.features[rows]
-        for turn in range(self.rules.rounds):
-            # What was moved is in an environment of its own: any partner of its label will do.
-            env = np.full(len(rows), self.env_id) if turn else self.env[rows]
+        stream = rng(self.parameters.seed, *name)
+        rows = self.extrapolated
+        own = result = self.features[rows]
+        for round_number in range(self.parameters.rounds):
+            # Extrapolated nodes have an environment of their own, so after the first round any
+            # partner of the label is from another environment.
+            env = np.full(len(rows), self.env_id) if round_number else self.env[rows]
             partner = self.partners.draw(self.label[rows], env, stream)
-            strength = self.rules.strengths(len(rows), stream)
-            made = self.rules.move(made, self.features[partner], strength)
-        columns = feature_columns(_replaced(self.features, rows, made))
-        new = {"node_env_id": self.env_id, "node_domain_id": -1}
-        columns |= {name: _put(self.source.dense("node", name), rows, new[name]) for name in new}
-        plain = self.source.with_columns(node=columns)
-        table = GraphTable(
-            node_ptr=plain.node_ptr,
-            edge_ptr=np.zeros_like(plain.edge_ptr),
-            graph=self._graph_columns(number, "/".join(map(str, name))),
-            node=plain.node,
-            edge={key: plain.dense("edge", key)[:0] for key in plain.edge},
-        )
-        return fill(table, self.info), _unchanged(own, made)
-
-    def _graph_columns(self, number: int, name: str) -> dict[str, Any]:
-        count = len(self.source)
-        ids = self.first_id + number * count + np.arange(count, dtype=np.int64)
-        none = pointers(np.zeros(count))
-        return {
-            "graph_id": ids,
-            "split": np.full(count, SPLITS.index(SPLIT), dtype=np.int8),
-            "env_id": np.full(count, -1, dtype=np.int32),
-            "domain_id": np.full(count, -1, dtype=np.int32),
-            "origin": np.full(count, ORIGINS.index(ORIGIN), dtype=np.int8),
-            "provenance.parents": Ragged(
-                np.arange(count + 1), self.source.dense("graph", "graph_id").astype(np.int64)
-            ),
-            "provenance.node_slot": Ragged(none, np.zeros(0, dtype=np.int16)),
-            "provenance.node_number": Ragged(none, np.zeros(0, dtype=np.int32)),
-            "provenance.bridges": Ragged(none, np.zeros(0, dtype=np.int32)),
-            "provenance.lambda": np.full(count, np.nan, dtype=np.float32),
-            "provenance.partner": np.full(count, -1, dtype=np.int64),
-            "provenance.stream": same_text(name, count),
+            strength = self.parameters.draw_strengths(len(rows), stream)
+            result = extrapolate(
+                result, self.features[partner], strength, self.parameters.wrap_around
+            )
+        node = {
+            **self.source.node,
+            **feature_columns(_replace_rows(self.features, rows, result)),
+            "node_env_id": _fill_rows(self.source.dense("node", "node_env_id"), rows, self.env_id),
+            "node_domain_id": _fill_rows(self.source.dense("node", "node_domain_id"), rows, -1),
         }
-
-
-def sum_up(
-    config: GenerateConfig, replication: Replication, facts: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return what was moved in all replicas; refuse when nothing was."""
-    unchanged = sum(each["unchanged"] for each in facts)
-    moved = config.replicas * len(replication.moved)
-    if unchanged == moved:
-        raise StageError(
-            f"nothing was extrapolated: all training nodes of {replication.info.name} came out as "
-            "they were. Move all features with `--featx-features all`."
+        columns = replica_columns(
+            self.source,
+            number,
+            first_id=self.first_id,
+            origin=ORIGIN,
+            stream="/".join(map(str, name)),
         )
+        table = without_edges(self.source, node).with_columns(graph=columns)
+        return fill_missing_columns(table, self.info), _count_unchanged(own, result)
+
+
+def load_node_extrapolator(
+    config: GenerateConfig, inputs: Mapping[str, Artifact], corpus: Corpus
+) -> NodeExtrapolator:
+    """Read corpus and mask; raise if no training node has a partner."""
+    parameters = featx_parameters(config, inputs, corpus.info)
+    source = source_graphs(corpus)
+    train = training_nodes(source)
+    label, env = (
+        _only_rows(source.dense("node", name).astype(np.int64), train)
+        for name in ("node_label", "node_env_id")
+    )
+    partners = Partners.of(label, env)
+    extrapolated = train[
+        (label[train] >= 0)
+        & (env[train] >= 0)
+        & (partners.count(label[train], env[train]) > 0)
+    ]  # fmt: skip
+    if not len(extrapolated):
+        raise StageError(
+            f"nothing to extrapolate: no training node of {corpus.info.name} has a partner with "
+            "its label in another environment. Prepare the corpus with environments."
+        )
+    interpolate = config.featx_direction == "interpolate"
+    return NodeExtrapolator(
+        parameters=parameters,
+        info=extrapolated_info(corpus.info, interpolate=interpolate),
+        source=source,
+        features=node_features(source, corpus.info),
+        label=label,
+        env=env,
+        extrapolated=extrapolated,
+        partners=partners,
+        first_id=next_graph_id(corpus),
+    )
+
+
+def replica_quality(
+    config: GenerateConfig, extrapolator: NodeExtrapolator, stats: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return quality metrics of all replicas; raise if all nodes are unchanged."""
+    unchanged = sum(shard_stats["unchanged"] for shard_stats in stats)
+    extrapolated = config.replicas * len(extrapolator.extrapolated)
+    if unchanged == extrapolated:
+        raise StageError(
+            f"nothing was extrapolated: all training nodes of {extrapolator.info.name} are "
+            "unchanged. Extrapolate all features with `--featx-features all`."
+        )
+    train = training_nodes(extrapolator.source)
     return {
         "replicas": config.replicas,
-        "moved_features": int(replication.rules.ways.mask.sum()),
-        "moved_nodes": moved,
+        "moved_features": int(extrapolator.parameters.wrap_around.mask.sum()),
+        "moved_nodes": extrapolated,
         "unchanged": unchanged,
-        "without_partner": len(training_nodes(replication.source)) - len(replication.moved),
+        "without_partner": len(train) - len(extrapolator.extrapolated),
     }
 
 
 def check_config(config: GenerateConfig, info: CorpusInfo) -> None:
-    """Refuse options that mean nothing where nodes have labels."""
+    """Raise if a config has options that do not apply to labelled nodes."""
     if config.options != "000":
         raise UsageError(
             f"{info.name} labels nodes; splicing needs labelled graphs. Use `--options 000` with "
@@ -134,122 +158,45 @@ def check_config(config: GenerateConfig, info: CorpusInfo) -> None:
         )
     if config.augmented_only:
         raise UsageError(
-            "replicas have the structure of their source graph, so it cannot be left out; leave "
-            "`--augmented-only` away and train with `--origin featx`"
+            "replicas share the edges of their source graph, so the corpus must hold it. Leave "
+            "`--augmented-only` out, and train with `--origin featx`."
         )
     if config.featx_partner == "ranked":
         raise UsageError(
-            f"{info.name} labels nodes: each has a partner of its own, and none has a rank. Leave "
-            "`--featx-partner` out."
+            f"{info.name} labels nodes: each node has its own partner, so nodes are not matched by "
+            "rank. Leave `--featx-partner` out."
         )
     if config.count is not None or config.ratio not in (None, 1.0):
-        raise UsageError(f"{info.name} labels nodes: say how often with `--replicas`")
+        raise UsageError(f"{info.name} labels nodes: set the number of replicas with `--replicas`")
 
 
-def replication_of(
-    config: GenerateConfig, inputs: Mapping[str, Artifact], corpus: Corpus
-) -> Replication:
-    """Read corpus and mask; refuse nodes that cannot be moved."""
-    rules = rules_of(config, inputs, corpus.info)
-    table = corpus.table()
-    source = table.filter(table.dense("graph", "origin") == ORIGINS.index(SOURCE))
-    train = training_nodes(source)
-    label, env = (
-        _only(source.dense("node", name).astype(np.int64), train)
-        for name in ("node_label", "node_env_id")
-    )
-    partners = Partners.of(label, env)
-    moved = train[
-        (label[train] >= 0)
-        & (env[train] >= 0)
-        & (partners.count(label[train], env[train]) > 0)
-    ]  # fmt: skip
-    if not len(moved):
-        raise StageError(
-            f"nothing to extrapolate: no training node of {corpus.info.name} has a partner of its "
-            "label in another environment. Prepare the corpus with environments."
-        )
-    return Replication(
-        rules=rules,
-        info=with_environment(corpus.info, towards=config.featx_direction == "interpolate"),
-        source=source,
-        features=features_of(source, corpus.info),
-        label=label,
-        env=env,
-        moved=moved,
-        partners=partners,
-        first_id=next_id(corpus),
-    )
+def _only_rows(values: Ints, rows: Ints) -> Ints:
+    """Return the values of some rows, and -1 for all others."""
+    result = np.full(len(values), -1, dtype=np.int64)
+    result[rows] = values[rows]
+    return result
 
 
-def plan_replicas(config: GenerateConfig, source: GraphTable, corpus: Corpus) -> list[Shard]:
-    """Cut the replicas into shards that follow those of the corpus."""
-    graphs = len(source)
-    nodes = shard_nodes(REPLICA_NODES, source)
-    each = max(min(nodes // max(source.total_nodes, 1), config.replicas), 1)
-    before = sum(shard.split == SPLIT for shard in corpus.shards)
-    starts = range(0, config.replicas, each)
-    return [
-        Shard(
-            SPLIT,
-            before + number,
-            before + len(starts),
-            start * graphs,
-            min(start + each, config.replicas) * graphs,
-        )
-        for number, start in enumerate(starts)
-    ]
+def _fill_rows(values: Array, rows: Ints, value: int) -> Array:
+    """Return a copy of ``values`` with some rows set to ``value``."""
+    result: Array = values.copy()
+    result[rows] = value
+    return result
 
 
-def write_replicas(
-    config: GenerateConfig, replication: Replication, shard: Shard, draft: Draft
-) -> dict[str, Any]:
-    """Write one shard, unless it is there; needs nothing but its arguments."""
-    graphs = len(replication.source)
-    same: list[int] = []
-
-    def make() -> Iterator[GraphTable]:
-        for number in range(shard.start // graphs, shard.stop // graphs):
-            table, count = replication.replica(number)
-            same.append(count)
-            yield table
-
-    return write_shard(
-        draft, shard, replication.info, make, config.formats, lambda: {"unchanged": sum(same)}
-    )
-
-
-def training_nodes(source: GraphTable) -> Ints:
-    """Return the nodes that are trained on."""
-    return np.flatnonzero(source.dense("node", "node_split") == SPLITS.index("train"))
-
-
-def _only(values: Ints, rows: Ints) -> Ints:
-    """Return values of some rows, and -1 for all others."""
-    found = np.full(len(values), -1, dtype=np.int64)
-    found[rows] = values[rows]
-    return found
-
-
-def _put(values: Array, rows: Ints, value: int) -> Array:
-    found: Array = values.copy()
-    found[rows] = value
-    return found
-
-
-def _replaced(features: Features, rows: Ints, made: Features) -> Features:
-    """Return all features with those of some rows replaced; others keep their bits."""
+def _replace_rows(features: Features, rows: Ints, values: Features) -> Features:
+    """Return a copy of ``features`` with some rows replaced; all others keep their bits."""
     if isinstance(features, csr_matrix):
         order = np.arange(features.shape[0])
         order[rows] = features.shape[0] + np.arange(len(rows))
-        return csr_matrix(vstack([features, made]))[order]
-    found: Array = features.copy()
-    found[rows] = made
-    return found
+        return csr_matrix(vstack([features, values]))[order]
+    result: Array = features.copy()
+    result[rows] = values
+    return result
 
 
-def _unchanged(own: Features, made: Features) -> int:
-    """Count rows that are as they were."""
+def _count_unchanged(own: Features, result: Features) -> int:
+    """Return how many rows are equal."""
     if isinstance(own, csr_matrix):
-        return int((np.diff((own != made).indptr) == 0).sum())
-    return int((~(own != made).any(axis=1)).sum())
+        return int((np.diff((own != result).indptr) == 0).sum())
+    return int((~(own != result).any(axis=1)).sum())

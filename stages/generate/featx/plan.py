@@ -1,4 +1,4 @@
-"""What FeatX adds to a generated corpus: an environment, and shards known before any is made."""
+"""Environment and shards of graphs with extrapolated features, planned before any is built."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import msgspec
 from gsx.ragged import Ints
 from gsx.schema import CorpusInfo, Environment
 from gsx.seeds import rng
-from gsx.stages.augmented.cycle import Turns
+from gsx.stages.augmented.cycle import Cycle
+from gsx.stages.augmented.shards import consecutive_shards, split_range
+from gsx.stages.augmented.source_graphs import SOURCE
 from gsx.stages.generate.featx.parameters import ORIGIN
 from gsx.storage.corpora.corpus_writer import Shard
 
-SOURCE = "source"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovedShard:
-    """One file of graphs with moved features."""
+class ExtrapolatedShard:
+    """A planned shard of graphs with extrapolated features."""
 
     shard: Shard
     base: str
-    """Origin of the graphs that are moved."""
+    """Origin of the graphs whose features are extrapolated."""
     start: int
-    """First graph, counted inside those of its base."""
+    """First graph, counted from 0 among those of the same base."""
     stop: int
     first_id: int
     """``graph_id`` of the first graph."""
-    parent: Shard | None = None
-    """The shard whose graphs are moved, one for one; None for graphs of the source."""
+    base_shard: Shard | None = None
+    """Spliced shard whose graphs are extrapolated one by one; None for source graphs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spliced:
-    """A planned shard of spliced graphs, which FeatX moves too."""
+class BaseShard:
+    """A planned shard of spliced graphs, whose features are extrapolated too."""
 
     shard: Shard
     origin: str
@@ -43,9 +43,9 @@ class Spliced:
     stop: int
 
 
-def with_environment(info: CorpusInfo, *, towards: bool) -> CorpusInfo:
-    """Describe a corpus that has graphs or nodes with moved features, in an environment of all."""
-    name = "features interpolated" if towards else "features extrapolated"
+def extrapolated_info(info: CorpusInfo, *, interpolate: bool) -> CorpusInfo:
+    """Return the description of a corpus plus an environment of extrapolated features."""
+    name = "features interpolated" if interpolate else "features extrapolated"
     environment = Environment(id=len(info.environments), name=name, origin=ORIGIN)
     return msgspec.structs.replace(
         info,
@@ -54,34 +54,31 @@ def with_environment(info: CorpusInfo, *, towards: bool) -> CorpusInfo:
     )
 
 
-def plan_moved(
-    count: int, shard_graphs: int, spliced: Sequence[Spliced], before: int, first_id: int
-) -> list[MovedShard]:
-    """Plan shards that follow ``before`` others of the training split.
+def plan_extrapolated_shards(
+    count: int, shard_graphs: int, spliced: Sequence[BaseShard], before: int, first_id: int
+) -> list[ExtrapolatedShard]:
+    """Plan shards that follow ``before`` other shards of the ``train`` split.
 
-    ``count`` graphs come from those of the source; every spliced graph is moved once.
+    ``count`` graphs come from source graphs. Every spliced graph is extrapolated once.
     """
-    pieces: list[tuple[str, int, int, Shard | None]] = [
-        (SOURCE, start, min(start + shard_graphs, count), None)
-        for start in range(0, count, shard_graphs)
+    ranges: list[tuple[str, int, int, Shard | None]] = [
+        (SOURCE, start, stop, None) for start, stop in split_range(count, shard_graphs)
     ]
-    pieces += [(each.origin, each.start, each.stop, each.shard) for each in spliced]
-    total, planned, place = before + len(pieces), [], 0
-    for number, (base, start, stop, parent) in enumerate(pieces, start=before):
-        planned.append(
-            MovedShard(
-                shard=Shard("train", number, total, place, place + stop - start),
-                base=base,
-                start=start,
-                stop=stop,
-                first_id=first_id + place,
-                parent=parent,
-            )
+    ranges += [(base.origin, base.start, base.stop, base.shard) for base in spliced]
+    shards = consecutive_shards([stop - start for _, start, stop, _ in ranges], before)
+    return [
+        ExtrapolatedShard(
+            shard=shard,
+            base=base,
+            start=start,
+            stop=stop,
+            first_id=first_id + shard.start,
+            base_shard=base_shard,
         )
-        place += stop - start
-    return planned
+        for shard, (base, start, stop, base_shard) in zip(shards, ranges, strict=True)
+    ]
 
 
-def base_rows(eligible: Ints, count: int, seed: int) -> Turns:
-    """Return the row of every graph to move: all of them in turn, the last time some at random."""
-    return Turns.of(eligible, count, rng(seed, "generate", ORIGIN, "rows"))
+def base_rows(eligible: Ints, count: int, seed: int) -> Cycle:
+    """Return the source row of every extrapolated graph: a cycle over all eligible rows."""
+    return Cycle.sample(eligible, count, rng(seed, "generate", ORIGIN, "rows"))

@@ -1,55 +1,58 @@
-"""Nodes of equal rank in two graphs: the darkest meets the darkest, the brightest the brightest.
+"""Rank matching: pair nodes of two graphs by the rank of their selected features.
 
-Where a feature says both what a node is and where its graph comes from, as brightness times color
-does, one node of a partner for all nodes moves what they are. Nodes of equal rank are alike in
-what they are, so their difference is what the graphs differ in. This is the coupling of optimal
-transport in one dimension: nodes are ordered by the sum of their chosen features.
+Some features encode both what a node is and which environment its graph comes from, such as
+brightness times colour. Extrapolating all nodes from one node of a partner then changes what the
+nodes are. Nodes of equal rank are similar in what they are, so their difference is the difference
+between the environments. This is one-dimensional optimal transport: nodes are sorted by the sum of
+their selected features.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, rows_of
-from gsx.stages.graphs.feature_variance import Domains, Floats
+from gsx.ragged import Array, Ints, row_indices
+from gsx.stages.graphs.feature_variance import FeatureRanges, Floats
 
-_AT_ONCE = 1 << 16
-"""Nodes in hand at once: features may be many, and keys are two."""
+_CHUNK_NODES = 1 << 16
+"""Nodes processed at once, to bound memory if there are many features."""
 
 
-def node_keys(features: Array, chosen: Array, domains: Domains) -> Floats:
-    """Return what nodes ``[N, F]`` are ordered by: their sum of shares of domains, ``[N, 2]``.
+def rank_keys(features: Array, selected: Array, ranges: FeatureRanges) -> Floats:
+    """Return two sort keys per node from features ``[N, F]``, ``[N, 2]``.
 
-    Where sums are equal a second one, in which later features weigh more, decides.
+    The first is the sum of the selected features, each scaled to its range. The second breaks ties:
+    it gives later features a larger weight.
     """
-    columns = np.flatnonzero(chosen)
-    low, high = domains.low[columns], domains.high[columns]
+    columns = np.flatnonzero(selected)
+    low, high = ranges.low[columns], ranges.high[columns]
     length, weight = np.where(high > low, high - low, 1.0), np.linspace(1.0, 2.0, len(columns))
-    found = np.empty((len(features), 2))
-    for start in range(0, len(features), _AT_ONCE):
-        rows = slice(start, start + _AT_ONCE)
-        share = (features[rows].take(columns, axis=1) - low) / length
-        found[rows] = np.column_stack([share.sum(axis=1), (share * weight).sum(axis=1)])
-    return found
+    keys = np.empty((len(features), 2))
+    for start in range(0, len(features), _CHUNK_NODES):
+        rows = slice(start, start + _CHUNK_NODES)
+        scaled = (features[rows].take(columns, axis=1) - low) / length
+        keys[rows] = np.column_stack([scaled.sum(axis=1), (scaled * weight).sum(axis=1)])
+    return keys
 
 
-def by_rank(keys: Floats, ptr: Ints) -> Ints:
-    """Return the nodes of every graph in the order of their keys, graph after graph ``[N]``."""
-    return np.lexsort((keys[:, 1], keys[:, 0], rows_of(ptr)))
+def rank_order(keys: Floats, ptr: Ints) -> Ints:
+    """Return the nodes of every graph sorted by their keys, graph after graph, ``[N]``."""
+    return np.lexsort((keys[:, 1], keys[:, 0], row_indices(ptr)))
 
 
-def equal_rank(keys: Floats, ptr: Ints, size: Ints) -> Ints:
-    """Return, per node, the place of equal rank among ``size`` ``[G]`` others, from 0.
+def equal_rank_positions(keys: Floats, ptr: Ints, size: Ints) -> Ints:
+    """Return for every node the position of equal rank among ``size`` ``[G]`` sorted nodes.
 
-    Nodes with equal keys have one place, in their middle: the order of nodes does not matter.
+    Positions start at 0. Nodes with equal keys share the middle position, so the result does not
+    depend on the order of nodes.
     """
-    order, graph = by_rank(keys, ptr), rows_of(ptr)
+    order, graph = rank_order(keys, ptr), row_indices(ptr)
     sorted_keys = keys[order]
-    fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = (sorted_keys[1:] != sorted_keys[:-1]).any(axis=1) | (graph[1:] != graph[:-1])
-    start = np.append(np.flatnonzero(fresh), len(order))
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (sorted_keys[1:] != sorted_keys[:-1]).any(axis=1) | (graph[1:] != graph[:-1])
+    start = np.append(np.flatnonzero(is_new), len(order))
     middle = np.repeat((start[:-1] + start[1:]) / 2, np.diff(start))
-    share = (middle - ptr[graph]) / np.diff(ptr)[graph]
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.minimum((share * size[graph]).astype(np.int64), size[graph] - 1)
-    return found
+    quantile = (middle - ptr[graph]) / np.diff(ptr)[graph]
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.minimum((quantile * size[graph]).astype(np.int64), size[graph] - 1)
+    return position

@@ -1,115 +1,121 @@
-"""Workshops of FeatX alone: corpus and mask are read once, then any shard can be made."""
+"""Sharded builds of feature extrapolation without splicing, for labelled graphs and nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from gsx.stages.augmented.rejection import held_out_hashes, next_id, repeated
-from gsx.stages.generate.featx import node_replicas as nodes
+from gsx.stages.augmented.rejection import duplicate_counts, held_out_hashes
+from gsx.stages.augmented.replicas import finish_replicas, plan_replicas, write_replica_shard
+from gsx.stages.augmented.shards import finish_augmented, link_source_shards, num_source_shards
+from gsx.stages.augmented.source_graphs import next_graph_id
+from gsx.stages.generate.config import GenerateConfig
 from gsx.stages.generate.featx.build import (
+    extrapolation_quality,
+    extrapolation_warnings,
     plan_extrapolation,
-    sum_up,
-    warnings_of,
-    write_moved,
+    write_extrapolated_shard,
 )
-from gsx.stages.generate.featx.plan import MovedShard, with_environment
+from gsx.stages.generate.featx.node_replicas import (
+    check_config,
+    load_node_extrapolator,
+    replica_quality,
+)
+from gsx.stages.generate.featx.plan import ExtrapolatedShard, extrapolated_info
 from gsx.stages.graphs.wl_hash import wl_hashes
-from gsx.stages.sharded_build import Facts, Read, ShardPlan, Workshop, hashes_path
+from gsx.stages.sharded_build import ReadFile, ShardedBuild, ShardPlan, ShardStats, hashes_path
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.artifacts.publish import Outcome
+from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.corpus_writer import finish_corpus
-from gsx.storage.corpora.link_shards import carry_corpus
-
-if TYPE_CHECKING:
-    from gsx.stages.generate.stage import GenerateConfig
 
 
-def open_workshop(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Workshop:
-    """Open what moves the features of labelled graphs, or of labelled nodes."""
+def open_featx_build(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> ShardedBuild:
+    """Return the build for a corpus of labelled graphs or of labelled nodes."""
     if Corpus(inputs["corpus"]).info.level == "node":
-        return Replicating(config, inputs)
-    return Extrapolating(config, inputs)
+        return NodeReplicaBuild(config, inputs)
+    return GraphExtrapolationBuild(config, inputs)
 
 
-def moved_plan(config: GenerateConfig, plan: MovedShard) -> ShardPlan:
-    """Say what a shard of moved graphs consists of."""
+def extrapolated_shard_plan(config: GenerateConfig, plan: ExtrapolatedShard) -> ShardPlan:
+    """Return the files and the description of a planned shard."""
     files = (plan.shard.path(form) for form in config.formats)
     return ShardPlan(
         units=(*files, hashes_path(plan.shard)),
         graphs=plan.stop - plan.start,
-        about=f"FeatX of {plan.base} {plan.start} to {plan.stop - 1}, seed {config.seed}",
+        description=f"FeatX of {plan.base} {plan.start} to {plan.stop - 1}, seed {config.seed}",
     )
 
 
-class Extrapolating:
-    """Makes shards of source graphs whose features are moved."""
+class GraphExtrapolationBuild:
+    """Builds shards of source graphs with extrapolated features."""
 
     def __init__(self, config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         self._config = config
         self._corpus = corpus = Corpus(inputs["corpus"])
-        self._info = with_environment(corpus.info, towards=config.featx_direction == "interpolate")
+        interpolate = config.featx_direction == "interpolate"
         self._held_out = held_out_hashes(corpus)
-        carried = [] if config.augmented_only else corpus.shards
-        self._moved = plan_extrapolation(
+        self._extrapolation = plan_extrapolation(
             config,
             inputs,
-            self._info,
+            extrapolated_info(corpus.info, interpolate=interpolate),
             self._held_out,
             spliced=(),
-            before=sum(shard.split == "train" for shard in carried),
-            first_id=next_id(corpus),
+            before=num_source_shards(corpus, augmented_only=config.augmented_only),
+            first_id=next_graph_id(corpus),
         )
 
     @property
     def plans(self) -> list[ShardPlan]:
-        """All shards of moved graphs."""
-        return [moved_plan(self._config, plan) for plan in self._moved.planned]
+        """All shards of extrapolated graphs."""
+        return [extrapolated_shard_plan(self._config, p) for p in self._extrapolation.planned]
 
-    def make(self, number: int, draft: Draft) -> Facts:
-        """Write one of them."""
-        return write_moved(self._moved, self._moved.planned[number], draft)
+    def build_shard(self, number: int, draft: Draft) -> ShardStats:
+        """Write one shard."""
+        extrapolation = self._extrapolation
+        return write_extrapolated_shard(extrapolation, extrapolation.planned[number], draft)
 
-    def finish(self, draft: Draft, facts: Sequence[Facts], read: Read) -> Outcome:
-        """Carry the source shards, and sum up what was moved."""
-        config, moved = self._config, self._moved
-        carried = []
-        if not config.augmented_only:
-            carried = carry_corpus(draft, self._corpus, len(moved.planned), config.formats)
-        shards = [plan.shard for plan in moved.planned]
-        repeats = repeated(shards, read, draft, wl_hashes(moved.train), self._held_out)
-        quality = sum_up(moved, facts, repeats)
-        outcome = finish_corpus(
-            draft, self._info, [*carried, *facts], {"quality": {"featx": quality}}
+    def finish(self, draft: Draft, stats: Sequence[ShardStats], read: ReadFile) -> StageResult:
+        """Link the source shards and summarize the extrapolated graphs."""
+        config, extrapolation = self._config, self._extrapolation
+        linked = link_source_shards(
+            draft,
+            self._corpus,
+            len(extrapolation.planned),
+            config.formats,
+            augmented_only=config.augmented_only,
         )
-        warnings = () if config.augmented_only else outcome.warnings
-        return Outcome(
-            counts=outcome.counts,
-            warnings=(*warnings_of(quality), *warnings),
-            summary=outcome.summary,
+        shards = [plan.shard for plan in extrapolation.planned]
+        train_hashes = wl_hashes(extrapolation.train)
+        duplicates = duplicate_counts(shards, read, draft, train_hashes, self._held_out)
+        quality = extrapolation_quality(extrapolation, stats, duplicates)
+        return finish_augmented(
+            draft,
+            extrapolation.info,
+            [*linked, *stats],
+            {"featx": quality},
+            extrapolation_warnings(quality),
+            augmented_only=config.augmented_only,
         )
 
 
-class Replicating:
-    """Makes replicas of graphs of labelled nodes."""
+class NodeReplicaBuild:
+    """Builds shards of replicas with extrapolated features, for labelled nodes."""
 
     def __init__(self, config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         self._config, self._corpus = config, Corpus(inputs["corpus"])
-        nodes.check_config(config, self._corpus.info)
-        self._replication = nodes.replication_of(config, inputs, self._corpus)
-        self._planned = nodes.plan_replicas(config, self._replication.source, self._corpus)
+        check_config(config, self._corpus.info)
+        self._extrapolator = load_node_extrapolator(config, inputs, self._corpus)
+        self._planned = plan_replicas(self._corpus, self._extrapolator.source, config.replicas)
 
     @property
     def plans(self) -> list[ShardPlan]:
         """All shards of replicas."""
-        graphs = len(self._replication.source)
+        graphs = len(self._extrapolator.source)
         return [
             ShardPlan(
                 units=tuple(shard.path(form) for form in self._config.formats),
                 graphs=shard.stop - shard.start,
-                about=(
+                description=(
                     f"replicas {shard.start // graphs} to {shard.stop // graphs - 1}, "
                     f"seed {self._config.seed}"
                 ),
@@ -117,17 +123,26 @@ class Replicating:
             for shard in self._planned
         ]
 
-    def make(self, number: int, draft: Draft) -> Facts:
-        """Write one of them."""
-        return nodes.write_replicas(self._config, self._replication, self._planned[number], draft)
+    def build_shard(self, number: int, draft: Draft) -> ShardStats:
+        """Write one shard."""
+        return write_replica_shard(
+            draft,
+            self._planned[number],
+            self._extrapolator.info,
+            len(self._extrapolator.source),
+            self._extrapolator.replica,
+            self._config.formats,
+            lambda unchanged: {"unchanged": unchanged},
+        )
 
-    def finish(self, draft: Draft, facts: Sequence[Facts], _: Read) -> Outcome:
-        """Carry the source graphs, and sum up what was moved."""
-        carried = carry_corpus(
-            draft, self._corpus, len(self._planned), self._config.formats, nodes.SPLIT
+    def finish(self, draft: Draft, stats: Sequence[ShardStats], _: ReadFile) -> StageResult:
+        """Link the source shards and summarize the replicas."""
+        quality = replica_quality(self._config, self._extrapolator, stats)
+        return finish_replicas(
+            draft,
+            self._corpus,
+            self._extrapolator.info,
+            stats,
+            self._config.formats,
+            {"featx": quality},
         )
-        quality = nodes.sum_up(self._config, self._replication, facts)
-        outcome = finish_corpus(
-            draft, self._replication.info, [*carried, *facts], {"quality": {"featx": quality}}
-        )
-        return Outcome(counts=outcome.counts, warnings=outcome.warnings, summary=outcome.summary)

@@ -1,4 +1,4 @@
-"""Join the components of spliced graphs: bridges, chords, and what they are written with."""
+"""Join the components of spliced graphs: bridges, random edges, bridge nodes and their columns."""
 
 from __future__ import annotations
 
@@ -7,159 +7,184 @@ from typing import Literal
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, Ragged, pointers, rows_of
-from gsx.stages.augmented.derived_columns import COPY, JOINT, bridge_columns, missing, spread
+from gsx.ragged import Array, Ints, Ragged, pointers, row_indices
+from gsx.stages.augmented.derived_columns import missing_values
 from gsx.stages.chem.fragments import free_valence
-from gsx.stages.generate.splice.component_pool import END, MEAN, NUMBER, PLACE, PORT, SPREAD, START
+from gsx.stages.generate.splice.component_columns import (
+    JOINT,
+    LATENT_MEAN,
+    LATENT_SPREAD,
+    NODE_COLUMNS,
+    PORT,
+    SOURCE_NUMBER,
+    bridge_columns,
+)
 from gsx.stages.generate.splice.composition import Composition
-from gsx.stages.generate.splice.random_edges import draw_chords
+from gsx.stages.generate.splice.random_edges import draw_random_edges
 from gsx.stages.graphs.splice import add_edges, add_nodes
 from gsx.stages.graphs.subgraphs import Bools
 from gsx.stages.nn.bridge_model import BridgeModel
 from gsx.stages.nn.bridge_sampling import (
     Attachments,
     Bridges,
+    BridgeSampler,
     CountRule,
-    Drawer,
-    Nodes,
-    draw_heads,
-    join_bridges,
+    EncodedNodes,
+    concat_bridges,
+    sample_attributes_and_nodes,
 )
 from gsx.table import GraphTable
 
-_INNER = {MEAN, SPREAD, NUMBER, PLACE, PORT, COPY, START, END}
-"""Node columns that are dropped when components are joined."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointRules:
+class BridgeParameters:
     """How components are joined."""
 
     bridges: Literal["learned", "random", "none"]
     bridge_count: CountRule
     fixed_attributes: bool
+    """Whether all bridges get the most frequent attribute."""
     bridge_nodes: bool
+    """Whether a new node is put into the middle of every bridge."""
     ports: Literal["any", "own"]
-    """Where a first component takes bridges."""
-    chords: float
+    """Where bridges attach to a lead component."""
+    random_edges: float
     """Random edges per edge."""
 
 
-def draw_joints(
+def draw_bridges(
     model: BridgeModel,
-    rules: JointRules,
-    taken: GraphTable,
+    parameters: BridgeParameters,
+    components: GraphTable,
     counted: Array,
     composition: Composition,
     stream: np.random.Generator,
     *,
     molecules: bool,
 ) -> Bridges | None:
-    """Draw the bridges between ``taken`` ``[S]`` components; None where there is one each.
+    """Draw the bridges between ``components`` ``[S]``; None if no graph has two components.
 
-    ``counted`` ``[S, …]`` is what the counter knows of them.
+    ``counted`` ``[S, …]`` is the encoding for the prediction of bridge counts.
     """
     right = np.flatnonzero(composition.joined >= 0)
-    if rules.bridges == "none" or not len(right):
+    if parameters.bridges == "none" or not len(right):
         return None
-    left = composition.ptr[rows_of(composition.ptr)[right]] + composition.joined[right]
+    left = composition.ptr[row_indices(composition.ptr)[right]] + composition.joined[right]
     attachments = Attachments(
-        left_start=taken.node_ptr[left],
-        left_count=taken.num_nodes[left],
-        right_start=taken.node_ptr[right],
-        right_count=taken.num_nodes[right],
+        left_start=components.node_ptr[left],
+        left_count=components.num_nodes[left],
+        right_start=components.node_ptr[right],
+        right_count=components.num_nodes[right],
         left_slot=left,
         right_slot=right,
     )
-    nodes = Nodes(taken.dense("node", MEAN), taken.dense("node", SPREAD), counted)
-    drawer = Drawer.of(model, nodes, stream, pairs=rules.bridges, counts=rules.bridge_count)
+    nodes = EncodedNodes(
+        components.dense("node", LATENT_MEAN), components.dense("node", LATENT_SPREAD), counted
+    )
+    drawer = BridgeSampler.from_encoded(
+        model, nodes, stream, pairs=parameters.bridges, counts=parameters.bridge_count
+    )
     if molecules:
-        return _draw_bonds(drawer, attachments, composition.slots[right], taken, stream)
-    if rules.ports == "any":
-        return drawer.draw(attachments, stream)
-    return drawer.draw(attachments, stream, *_own_joints(taken, composition, attachments))
+        return _draw_bonds(drawer, attachments, composition.slots[right], components, stream)
+    if parameters.ports == "any":
+        return drawer.sample(attachments, stream)
+    return drawer.sample(attachments, stream, *_own_ports(components, composition, attachments))
 
 
-def _own_joints(
-    taken: GraphTable, composition: Composition, attachments: Attachments
+def _own_ports(
+    components: GraphTable, composition: Composition, attachments: Attachments
 ) -> tuple[Bools, Ints]:
-    """Say which nodes may take a bridge, ``[N]``, and how many each attachment gets, ``[P]``.
+    """Return the nodes that may get a bridge, ``[N]``, and bridges per attachment, ``[P]``.
 
-    A first component is joined where its own graph joined it to the rest, and as often; one that
-    was never joined is joined anywhere, and 0 leaves the number to the model.
+    A lead component gets its bridges at the nodes that connected it to the rest of its source
+    graph, as many as there were edges. A lead component without such edges is not restricted. 0
+    leaves the number of bridges to the model.
     """
-    lost = taken.dense("node", PORT)
-    owner = rows_of(taken.node_ptr)
-    times = np.bincount(owner, weights=lost, minlength=len(taken)).astype(np.int64)
-    leads = composition.slots == 0
-    free = (lost > 0) | ~leads[owner] | (times == 0)[owner]
-    return free, np.where(leads[attachments.left_slot], times[attachments.left_slot], 0)
+    cut_edges = components.dense("node", PORT)
+    component = row_indices(components.node_ptr)
+    total = np.bincount(component, weights=cut_edges, minlength=len(components)).astype(np.int64)
+    is_lead = composition.slots == 0
+    allowed = (cut_edges > 0) | ~is_lead[component] | (total == 0)[component]
+    return allowed, np.where(is_lead[attachments.left_slot], total[attachments.left_slot], 0)
 
 
 def _draw_bonds(
-    drawer: Drawer,
+    drawer: BridgeSampler,
     attachments: Attachments,
     slot: Ints,
-    taken: GraphTable,
+    components: GraphTable,
     stream: np.random.Generator,
 ) -> Bridges:
-    """Join molecules one component after another, and count the hydrogens that are left."""
-    hydrogens = free_valence(taken)
+    """Join molecules one component after another; each bond uses up a free valence of its atoms."""
+    hydrogens = free_valence(components)
     rounds: list[Bridges] = []
     for number in range(1, int(slot.max(initial=0)) + 1):
         rows = np.flatnonzero(slot == number)
-        found = drawer.draw(attachments.take(rows), stream, hydrogens > 0)
-        rounds.append(replace(found, attachment=rows[found.attachment]))
-        np.subtract.at(hydrogens, np.concatenate([found.left, found.right]), 1)
-    return join_bridges(rounds)
+        bonds = drawer.sample(attachments.take(rows), stream, hydrogens > 0)
+        rounds.append(replace(bonds, attachment=rows[bonds.attachment]))
+        np.subtract.at(hydrogens, np.concatenate([bonds.left, bonds.right]), 1)
+    return concat_bridges(rounds)
 
 
-def with_chords(
+def add_random_edges(
     model: BridgeModel,
     per_edge: float,
-    joined: GraphTable,
-    whole: Ints,
-    taken: GraphTable,
+    graphs: GraphTable,
+    protected: Ints,
+    components: GraphTable,
     bridges: Bridges,
     stream: np.random.Generator,
 ) -> Bridges:
-    """Add random edges; those of components ``whole`` ``[S]`` numbers, -1 for none, stay as is."""
-    inside = whole[rows_of(taken.node_ptr)]
-    ends = draw_chords(joined, (bridges.left, bridges.right), per_edge, inside, stream)
-    heads = draw_heads(model, taken.dense("node", MEAN), *ends, stream)
+    """Return the bridges plus random edges of ``graphs``, the unions of ``components``.
+
+    ``protected`` ``[S]`` numbers the components that get no edges inside, -1 for all others.
+    """
+    node_protected = protected[row_indices(components.node_ptr)]
+    ends = draw_random_edges(
+        graphs, (bridges.left, bridges.right), per_edge, node_protected, stream
+    )
+    heads = sample_attributes_and_nodes(model, components.dense("node", LATENT_MEAN), *ends, stream)
     extra = Bridges(np.full(len(ends[0]), len(bridges.left)), *ends, *heads)
-    return join_bridges([bridges, extra])
+    return concat_bridges([bridges, extra])
 
 
-def all_joined(composition: Composition, bridges: Bridges | None) -> Bools:
-    """Say of every graph whether all its slots got a bridge."""
+def is_fully_bridged(composition: Composition, bridges: Bridges | None) -> Bools:
+    """Return for every graph whether all its components have a bridge, ``[G]``."""
     graphs = len(composition.ptr) - 1
     if bridges is None:
         return np.ones(graphs, dtype=bool)
     right = np.flatnonzero(composition.joined >= 0)
     bridged = np.zeros(len(right), dtype=bool)
     bridged[bridges.attachment] = True
-    owner = rows_of(composition.ptr)[right]
-    return np.asarray(np.bincount(owner[~bridged], minlength=graphs) == 0)
+    graph = row_indices(composition.ptr)[right]
+    return np.asarray(np.bincount(graph[~bridged], minlength=graphs) == 0)
 
 
-def apart(joined: GraphTable) -> tuple[GraphTable, Array, Ragged]:
-    """Return graphs without bridges, the numbers of their nodes, and no positions of bridges."""
-    none = Ragged(np.zeros(len(joined) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
-    return _plain(joined), joined.dense("node", NUMBER), none
+def without_bridges(graphs: GraphTable) -> tuple[GraphTable, Array, Ragged]:
+    """Return graphs without temporary columns, source node numbers, and no bridge positions."""
+    none = Ragged(np.zeros(len(graphs) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+    return _drop_temporary(graphs), graphs.dense("node", SOURCE_NUMBER), none
 
 
-def join(
-    model: BridgeModel, rules: JointRules, joined: GraphTable, slot: Ints, bridges: Bridges
+def with_bridges(
+    model: BridgeModel,
+    parameters: BridgeParameters,
+    graphs: GraphTable,
+    slot: Ints,
+    bridges: Bridges,
 ) -> tuple[GraphTable, Ints, Array, Ragged]:
-    """Return graphs with bridges, slots and numbers of their nodes, and positions of bridges."""
-    number, plain = joined.dense("node", NUMBER), _plain(joined)
-    graph = np.searchsorted(joined.node_ptr, bridges.left, side="right") - 1
-    u, v = bridges.left - joined.node_ptr[graph], bridges.right - joined.node_ptr[graph]
-    edge = bridge_columns(plain, bridges.attribute, model, fixed=rules.fixed_attributes)
-    if rules.bridge_nodes:
-        plain, middle, old = add_nodes(plain, graph, _node_columns(model, plain, bridges))
-        slot, number = (spread(values, old, plain.total_nodes) for values in (slot, number))
+    """Add bridges to ``graphs``, the unions of their components.
+
+    Returns the graphs without temporary columns; the slot and the source number of every node,
+    ``[N]``, -1 for bridge nodes; and the positions of bridges among the edges of each graph.
+    """
+    number, plain = graphs.dense("node", SOURCE_NUMBER), _drop_temporary(graphs)
+    graph = np.searchsorted(graphs.node_ptr, bridges.left, side="right") - 1
+    u, v = bridges.left - graphs.node_ptr[graph], bridges.right - graphs.node_ptr[graph]
+    edge = bridge_columns(plain, bridges.attribute, model, fixed=parameters.fixed_attributes)
+    if parameters.bridge_nodes:
+        plain, middle, old = add_nodes(plain, graph, _bridge_node_columns(model, plain, bridges))
+        slot, number = (_scatter(values, old, plain.total_nodes) for values in (slot, number))
         graph, u, v = (
             np.tile(graph, 2),
             np.concatenate([u, middle]),
@@ -168,30 +193,44 @@ def join(
         edge = {name: np.concatenate([values, values]) for name, values in edge.items()}
     table, ptr, positions = add_edges(plain, graph, u, v, edge)
     if JOINT in table.edge:
-        table, ptr, positions = _marked(table)
+        table, ptr, positions = _pop_joint_positions(table)
     return table, slot, number, Ragged(ptr, positions.astype(np.int32))
 
 
-def _plain(joined: GraphTable) -> GraphTable:
-    return joined.select([*(set(joined.node) - _INNER), *joined.edge])
+def _drop_temporary(graphs: GraphTable) -> GraphTable:
+    return graphs.select([*(set(graphs.node) - NODE_COLUMNS), *graphs.edge])
 
 
-def _node_columns(model: BridgeModel, table: GraphTable, bridges: Bridges) -> dict[str, Array]:
+def _scatter(values: Array, rows: Ints, size: int) -> Array:
+    """Return an array of ``size`` rows with ``values`` at ``rows`` and -1 elsewhere."""
+    scattered = np.full(size, -1, dtype=values.dtype)
+    scattered[rows] = values
+    return scattered
+
+
+def _bridge_node_columns(
+    model: BridgeModel, table: GraphTable, bridges: Bridges
+) -> dict[str, Array]:
+    """Return the node columns of bridge nodes, one per bridge."""
     columns: dict[str, Array] = {}
     for name in table.node:
-        old = table.dense("node", name)
+        existing = table.dense("node", name)
         if name == "node_feat":
-            known = np.asarray(model.shape.bridge_nodes)
-            columns[name] = known[bridges.node].astype(old.dtype)
+            features = np.asarray(model.shape.bridge_nodes)
+            columns[name] = features[bridges.node].astype(existing.dtype)
         else:
-            columns[name] = missing(old.dtype, (len(bridges.left), *old.shape[1:]))
+            shape = (len(bridges.left), *existing.shape[1:])
+            columns[name] = missing_values(existing.dtype, shape)
     return columns
 
 
-def _marked(table: GraphTable) -> tuple[GraphTable, Ints, Ints]:
-    """Return the graphs without the mark of joints, and where the marked edges are."""
+def _pop_joint_positions(table: GraphTable) -> tuple[GraphTable, Ints, Ints]:
+    """Return graphs without the column ``JOINT``, and the positions of the edges marked in it.
+
+    Bridges and the edges between copies of enlarged subgraphs are marked.
+    """
     marked = np.flatnonzero(table.dense("edge", JOINT))
-    owner = np.searchsorted(table.edge_ptr, marked, side="right") - 1
+    graph = np.searchsorted(table.edge_ptr, marked, side="right") - 1
     plain = table.select((*table.graph, *table.node, *(set(table.edge) - {JOINT})))
-    ptr = pointers(np.bincount(owner, minlength=len(table)))
-    return plain, ptr, marked - table.edge_ptr[owner]
+    ptr = pointers(np.bincount(graph, minlength=len(table)))
+    return plain, ptr, marked - table.edge_ptr[graph]

@@ -4,140 +4,143 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gsx.errors import StageError
-from gsx.ragged import Ints, texts_of
+from gsx.ragged import Ints, decode_texts
 from gsx.schema import CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.chem.splice_rules import SAMPLE
-from gsx.stages.generate.splice import load_inputs as given
-from gsx.stages.generate.splice.bridging import JointRules
+from gsx.stages.augmented.shards import graphs_per_shard, write_shard_with_hashes
+from gsx.stages.chem.splice_rules import SAMPLED_MOLECULES
+from gsx.stages.generate.config import GenerateConfig, Option
+from gsx.stages.generate.splice.bridging import BridgeParameters
 from gsx.stages.generate.splice.component_pool import (
-    Components,
-    components_of,
-    fragments,
-    join_components,
+    ComponentPool,
+    build_component_pool,
+    concat_pools,
+    cut_fragments,
 )
-from gsx.stages.generate.splice.growth import grow
-from gsx.stages.generate.splice.metrics import added, part_quality
-from gsx.stages.generate.splice.plan import PlannedShard
-from gsx.stages.generate.splice.splicer import Block, Option, Splicer, SpliceRules
+from gsx.stages.generate.splice.growth import grow_subgraphs
+from gsx.stages.generate.splice.load_inputs import SpliceInputs, compare_molecules
+from gsx.stages.generate.splice.metrics import graph_sums, merge_sums
+from gsx.stages.generate.splice.plan import SplicedShard
+from gsx.stages.generate.splice.splicer import SplicedBlock, SpliceParameters, Splicer
 from gsx.stages.graphs.wl_hash import Hashes
-from gsx.stages.sharded_build import GRAPH_NODES, hashes_path, write_hashes
+from gsx.stages.sharded_build import GRAPH_NODES
 from gsx.storage.artifacts.draft import Draft
-from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.corpus_writer import write_shard
-from gsx.storage.corpora.link_shards import carry_corpus
 from gsx.storage.corpora.parquet import ROW_GROUP
-from gsx.table import GraphTable, cut
-
-if TYPE_CHECKING:
-    from gsx.stages.generate.stage import GenerateConfig
+from gsx.table import GraphTable, rechunk
 
 BLOCK_NODES = 50_000
-"""Nodes of one block, about; what one block needs stays in a processor's cache."""
+"""Approximate nodes of one block; a block's working set fits in the processor cache."""
 BLOCK_GRAPHS = 1024
 
 
-def make_splicer(
+def build_splicer(
     config: GenerateConfig,
-    source: given.Source,
+    inputs: SpliceInputs,
     info: CorpusInfo,
     option: Option,
     held_out: Hashes,
 ) -> Splicer:
     """Cut and encode the components of one option."""
-    train, rows = source.train, len(source.train)
-    lead: Components
+    train, rows = inputs.train, len(inputs.train)
+    lead: ComponentPool
     if option == 3:
-        lead = components_of(train, None, source.model, source.chemist)
-        pool, lead_at = lead, lead.at(rows)
-        rest_at = lead_at[None]
+        lead = build_component_pool(train, None, inputs.model, molecules=inputs.molecules)
+        pool, lead_component = lead, lead.by_source_row(rows)
+        other_components = lead_component[None]
     else:
-        lead = components_of(train, source.causal, source.model, source.chemist)
-        pool, lead_at = lead, lead.at(rows)
-        rest_at = np.full((1, rows), -1, dtype=np.int64)
+        lead = build_component_pool(train, inputs.causal, inputs.model, molecules=inputs.molecules)
+        pool, lead_component = lead, lead.by_source_row(rows)
+        other_components = np.full((1, rows), -1, dtype=np.int64)
         if option == 2:
-            pool, rest_at = _with_environmental(config, source, lead)
-    lead_at = np.where(source.labelled, lead_at, -1)
-    rest_at = np.where(source.labelled | (option == 2), rest_at, -1)
-    _require_sources(config, option, lead_at, rest_at[0], info)
+            pool, other_components = _add_environmental(config, inputs, lead)
+    lead_component = np.where(inputs.labelled, lead_component, -1)
+    other_components = np.where(inputs.labelled | (option == 2), other_components, -1)
+    _require_sources(config, option, lead_component, other_components[0], info)
     if config.partners == "same-class" and option != 1:
-        _require_classes(source.classes, option, lead_at, rest_at[0], info)
+        _require_classes(inputs.classes, option, lead_component, other_components[0], info)
     low, high = config.f
     return Splicer(
-        rules=SpliceRules(
+        parameters=SpliceParameters(
             option=option,
             f=(max(low, 2), max(high, 2)) if option == 3 else (low, high),
             partners=config.partners,
             attach=config.attach,
             balanced=config.balanced,
             labels=config.labels,
-            joints=JointRules(
+            bridging=BridgeParameters(
                 bridges=config.bridges,
                 bridge_count=config.bridge_count,
                 fixed_attributes=config.attributes == "fixed",
                 bridge_nodes=config.bridge_nodes,
                 ports=config.ports,
-                chords=config.chords,
+                random_edges=config.chords,
             ),
             seed=config.seed,
         ),
         info=info,
-        components=pool,
-        lead_at=lead_at,
-        rest_at=rest_at,
-        graph_id=source.graph_id,
-        y=source.y,
-        classes=source.classes,
-        model=source.model,
+        pool=pool,
+        lead_component=lead_component,
+        other_components=other_components,
+        graph_id=inputs.graph_id,
+        y=inputs.y,
+        classes=inputs.classes,
+        model=inputs.model,
         forbidden=held_out,
-        chemist=source.chemist,
+        molecules=inputs.molecules,
     )
 
 
-def _with_environmental(
-    config: GenerateConfig, source: given.Source, lead: Components
-) -> tuple[Components, Ints]:
-    """Add environmental pieces, and fragments of them, to the causal pieces.
+def _add_environmental(
+    config: GenerateConfig, inputs: SpliceInputs, causal: ComponentPool
+) -> tuple[ComponentPool, Ints]:
+    """Add environmental subgraphs and their fragments to a pool of causal subgraphs.
 
-    Also returns the component of every source row, whole pieces first, then fragment by fragment.
+    Also returns ``[1 + fragments, R]``: per source row the whole environmental subgraph, then its
+    fragments. A fragment that is no component is replaced by the whole subgraph.
     """
-    train, rows = source.train, len(source.train)
-    keep = source.environmental
+    train, rows = inputs.train, len(inputs.train)
+    keep = inputs.environmental
     if keep is None:
-        raise StageError("option 2 needs the pieces of an extractor")
-    pool, found = lead, []
+        raise StageError(
+            "option 2 needs environmental subgraphs. Add an extractor: `gsx pretrain extract`."
+        )
+    pool, by_level = causal, []
     for level in range(config.fragments + 1):
         if level:
             stream = rng(config.seed, "generate", "fragments", level)
-            keep = fragments(train, keep, source.may_cut, stream)
-        piece = components_of(
-            train, keep, source.model, source.chemist, _growing(config, source, level)
+            keep = cut_fragments(train, keep, inputs.cuttable, stream)
+        environmental = build_component_pool(
+            train,
+            keep,
+            inputs.model,
+            molecules=inputs.molecules,
+            grow=_growth(config, inputs, level),
         )
-        at = piece.at(rows)
-        found.append(np.where(at >= 0, at + len(pool.source), -1))
-        pool = join_components(pool, piece)
-    whole = found[0]
-    return pool, np.stack([np.where(at >= 0, at, whole) for at in found])
+        component = environmental.by_source_row(rows)
+        by_level.append(np.where(component >= 0, component + len(pool.source), -1))
+        pool = concat_pools(pool, environmental)
+    whole = by_level[0]
+    return pool, np.stack([np.where(level >= 0, level, whole) for level in by_level])
 
 
-def _growing(
-    config: GenerateConfig, source: given.Source, level: int
+def _growth(
+    config: GenerateConfig, inputs: SpliceInputs, level: int
 ) -> Callable[[GraphTable], GraphTable] | None:
-    """Return what makes larger pieces of pieces, or None where they stay as they are."""
-    model = source.model
+    """Return the function that enlarges environmental subgraphs; None without growth."""
+    model = inputs.model
     if not config.grow or model is None:
         return None
-    largest = round(config.grow * int(source.train.num_nodes.max(initial=1)))
+    max_nodes = round(config.grow * int(inputs.train.num_nodes.max(initial=1)))
     stream = rng(config.seed, "generate", "growth", level)
-    return lambda pieces: grow(
-        pieces,
+    return lambda subgraphs: grow_subgraphs(
+        subgraphs,
         model,
-        largest,
+        max_nodes,
         stream,
         pairs="random" if config.bridges == "random" else "learned",
         fixed=config.attributes == "fixed",
@@ -145,9 +148,9 @@ def _growing(
 
 
 def spliced_blocks(
-    splicer: Splicer, plan: PlannedShard, env_id: int, block_graphs: int
-) -> Iterator[tuple[GraphTable, Block]]:
-    """Yield the graphs of one shard block by block; any worker may do it, for nothing is read."""
+    splicer: Splicer, plan: SplicedShard, env_id: int, block_graphs: int
+) -> Iterator[tuple[GraphTable, SplicedBlock]]:
+    """Yield the graphs of one shard block by block; depends on the arguments only."""
     for number in range(plan.start // block_graphs, -(-plan.stop // block_graphs)):
         first = number * block_graphs
         block = splicer.block(number, min(block_graphs, plan.stop - first))
@@ -157,110 +160,97 @@ def spliced_blocks(
         yield block.table.with_columns(graph={"graph_id": ids, "env_id": env}), block
 
 
-def block_size(train: GraphTable, config: GenerateConfig) -> int:
-    """Return how many graphs one block has: the same for every shard of a config."""
-    nodes = _nodes(train, config)
+def graphs_per_block(train: GraphTable, config: GenerateConfig) -> int:
+    """Return the size of a block in graphs, the same for all shards of a config."""
+    nodes = _nodes_per_graph(train, config)
     return int(np.clip(BLOCK_NODES / max(nodes, 1.0), 1, min(BLOCK_GRAPHS, config.shard_graphs)))
 
 
-def write_spliced(
+def write_spliced_shard(
     config: GenerateConfig,
     draft: Draft,
-    plan: PlannedShard,
+    plan: SplicedShard,
     info: CorpusInfo,
-    splicer: Callable[[], Splicer],
+    get_splicer: Callable[[], Splicer],
     env_id: int,
-    source: given.Source,
+    inputs: SpliceInputs,
 ) -> dict[str, Any]:
-    """Write one shard and the hashes of its graphs, unless they are there; return its facts."""
-    name = hashes_path(plan.shard)
-    sizes = source.train.num_nodes
-    told = source.chemist is not None and plan.start == 0
+    """Write one shard and the hashes of its graphs, unless both exist; return its statistics.
+
+    Molecules of an option's first shard are also compared with the source molecules.
+    """
+    train_nodes = inputs.train.num_nodes
+    sample_molecules = inputs.molecules and plan.start == 0
     hashes: list[Hashes] = []
-    refused: Counter[str] = Counter()
-    first_refused = 0
-    quality: list[dict[str, Any]] = []
+    rejected: Counter[str] = Counter()
+    rejected_at_first = 0
+    sums: list[dict[str, Any]] = []
     smiles: list[str] = []
 
     def blocks() -> Iterator[GraphTable]:
-        nonlocal first_refused
-        size = block_size(source.train, config)
-        for table, block in spliced_blocks(splicer(), plan, env_id, size):
+        nonlocal rejected_at_first
+        size = graphs_per_block(inputs.train, config)
+        for table, block in spliced_blocks(get_splicer(), plan, env_id, size):
             hashes.append(block.hashes)
-            refused.update(block.refused)
-            first_refused += block.first_refused
+            rejected.update(block.rejected)
+            rejected_at_first += block.rejected_at_first
             yield table
 
-    def make() -> Iterator[GraphTable]:
-        for part in cut(blocks(), ROW_GROUP):  # what is found of few graphs costs as much
-            quality.append(part_quality(part, (int(sizes.min()), int(sizes.max())), info.task))
-            if told and len(smiles) < SAMPLE:
-                first = part.lists("graph", "smiles").slice(0, SAMPLE - len(smiles))
-                smiles.extend(texts_of(first))
-            yield part
+    def tables() -> Iterator[GraphTable]:
+        # Metrics are computed per row group: their cost per call does not depend on the size.
+        for table in rechunk(blocks(), ROW_GROUP):
+            sizes = (int(train_nodes.min()), int(train_nodes.max()))
+            sums.append(graph_sums(table, sizes, info.task))
+            if sample_molecules and len(smiles) < SAMPLED_MOLECULES:
+                first = table.lists("graph", "smiles").slice(0, SAMPLED_MOLECULES - len(smiles))
+                smiles.extend(decode_texts(first))
+            yield table
 
-    def more() -> dict[str, Any]:
-        write_hashes(draft, name, hashes)
-        found = added(quality)
-        if told:
-            found["molecules"] = given.molecule_report(source.corpus, smiles)
-        return {"splice": {**found, "refused": dict(refused), "first_refused": first_refused}}
+    def stats() -> dict[str, Any]:
+        merged = merge_sums(sums)
+        if sample_molecules:
+            merged["molecules"] = compare_molecules(inputs.corpus, smiles)
+        counts = {"refused": dict(rejected), "first_refused": rejected_at_first}
+        return {"splice": {**merged, **counts}}
 
-    if draft.finished(name) is None:
-        for form in config.formats:
-            draft.forget(plan.shard.path(form))
-    return write_shard(draft, plan.shard, info, make, config.formats, more)
-
-
-def carry_source(
-    config: GenerateConfig, draft: Draft, corpus: Corpus, more: int
-) -> list[Mapping[str, Any]]:
-    """Put the source shards into the draft, among ``more`` of the training split."""
-    return [] if config.augmented_only else carry_corpus(draft, corpus, more, config.formats)
+    return write_shard_with_hashes(draft, plan.shard, info, tables, hashes, config.formats, stats)
 
 
-def count_of(config: GenerateConfig, training: int) -> int:
-    """Return how many graphs every option makes."""
-    if config.count is not None:
-        return config.count
-    return max(round(training * (config.ratio or 1.0)), 1)
+def graphs_per_spliced_shard(config: GenerateConfig, train: GraphTable) -> int:
+    """Return the size of a shard in graphs: whole blocks within the node limit."""
+    block = graphs_per_block(train, config)
+    nodes = _nodes_per_graph(train, config)
+    return graphs_per_shard(config.shard_graphs, GRAPH_NODES, nodes, block)
 
 
-def shard_graphs_of(config: GenerateConfig, train: GraphTable) -> int:
-    """Return how many graphs a file gets: whole blocks, and not too many nodes."""
-    block = block_size(train, config)
-    nodes = _nodes(train, config)
-    wanted = min(config.shard_graphs, int(GRAPH_NODES / max(nodes, 1.0)))
-    return max(wanted // block, 1) * block
-
-
-def _nodes(train: GraphTable, config: GenerateConfig) -> float:
-    """Return about how many nodes a large new graph has."""
-    largest = config.grow * float(train.num_nodes.max(initial=1)) / 2
-    return max(float(train.num_nodes.mean()), largest) * config.f[1]
+def _nodes_per_graph(train: GraphTable, config: GenerateConfig) -> float:
+    """Return an estimate of the nodes of a large spliced graph."""
+    grown = config.grow * float(train.num_nodes.max(initial=1)) / 2
+    return max(float(train.num_nodes.mean()), grown) * config.f[1]
 
 
 def _require_sources(
-    config: GenerateConfig, option: Option, lead: Ints, rest: Ints, info: CorpusInfo
+    config: GenerateConfig, option: Option, lead: Ints, others: Ints, info: CorpusInfo
 ) -> None:
-    leads, others = int((lead >= 0).sum()), int((rest >= 0).sum())
-    if not leads or (option == 2 and not others):
-        what = "environmental piece" if leads else "connected component with a label"
+    """Require enough lead components and partners; -1 marks source rows without a component."""
+    leads, partners = int((lead >= 0).sum()), int((others >= 0).sum())
+    if not leads or (option == 2 and not partners):
+        what = "an environmental subgraph" if leads else "a connected component with a label"
         raise StageError(
-            f"option {option}: no training graph of {info.name} has a {what}. Leave the option out."
+            f"option {option}: no training graph of {info.name} has {what}. Leave the option out."
         )
-    if config.partners != "same-piece" and option != 1 and config.f[1] > others:
+    if config.partners != "same-piece" and option != 1 and config.f[1] > partners:
         raise StageError(
-            f"option {option}: f of {config.f[1]} needs as many different graphs; {info.name} has "
-            f"{others} to splice. Lower f, or use `partners = same-piece`."
+            f"option {option}: f of {config.f[1]} needs that many different graphs, and "
+            f"{info.name} has {partners} to splice. Lower f, or use `partners = same-piece`."
         )
 
 
 def _require_classes(
-    classes: Ints, option: Option, lead: Ints, rest: Ints, info: CorpusInfo
+    classes: Ints, option: Option, lead: Ints, others: Ints, info: CorpusInfo
 ) -> None:
-    """Refuse leads that have no partner of their class."""
-    alone = np.setdiff1d(classes[lead >= 0], classes[rest >= 0])
+    """Require a partner of the same class for every lead component."""
+    alone = np.setdiff1d(classes[lead >= 0], classes[others >= 0])
     if len(alone):
         raise StageError(
             f"option {option}: no training graph of class {int(alone[0])} of {info.name} can be a "
@@ -268,14 +258,19 @@ def _require_classes(
         )
 
 
-def warnings_of(option: Option, summed: Mapping[str, Any], config: GenerateConfig) -> list[str]:
-    """Say what a user should know of an option; refuse graphs that came out in pieces."""
-    if summed["disconnected"] and config.bridges != "none":
-        raise StageError(f"option {option}: {summed['disconnected']} graphs came out in pieces.")
-    share = summed["distinct"] / summed["graphs"]
+def splice_warnings(
+    option: Option, quality: Mapping[str, Any], config: GenerateConfig
+) -> list[str]:
+    """Return warnings about an option; raise if graphs are disconnected despite bridges."""
+    if quality["disconnected"] and config.bridges != "none":
+        raise StageError(
+            f"option {option}: {quality['disconnected']} spliced graphs are disconnected. Use "
+            "`bridges = random`, and report this as a bug."
+        )
+    share = quality["distinct"] / quality["graphs"]
     if share < 0.5:
         return [
-            f"option {option}: {summed['distinct']:,} of {summed['graphs']:,} graphs are distinct; "
-            "the rest repeat one of them"
+            f"option {option}: {quality['distinct']:,} of {quality['graphs']:,} graphs are "
+            "distinct; the rest repeat one of them"
         ]
     return []

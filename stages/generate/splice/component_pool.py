@@ -1,4 +1,4 @@
-"""Pools of components: whole graphs, causal pieces, environmental pieces."""
+"""Pools of components: whole graphs, causal subgraphs or environmental subgraphs."""
 
 from __future__ import annotations
 
@@ -7,117 +7,123 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsx.ragged import Ints, rows_of
-from gsx.stages.augmented.derived_columns import COPY, JOINT
-from gsx.stages.chem.splice_rules import Chemist
+from gsx.ragged import Ints, row_indices
+from gsx.stages.chem.splice_rules import cut_molecules, write_component_smiles
+from gsx.stages.generate.splice.component_columns import (
+    COPY,
+    JOINT,
+    LATENT_MEAN,
+    LATENT_SPREAD,
+    PORT,
+    SMILES_END,
+    SMILES_ORDER,
+    SMILES_START,
+    SOURCE_NUMBER,
+)
 from gsx.stages.graphs.cuts import sparse_cuts
-from gsx.stages.graphs.subgraphs import Bools, global_edges, induced, is_connected
-from gsx.stages.nn.bridge_model import BridgeModel, Encoded
+from gsx.stages.graphs.subgraphs import Bools, global_edges, induced_subgraphs, is_connected
+from gsx.stages.nn.bridge_model import BridgeModel, EncodedComponents
 from gsx.table import GraphTable, concat
-
-MEAN, SPREAD = "latent_mean", "latent_spread"
-"""Node columns of what a bridge model knows; they are dropped before anything is written."""
-NUMBER = "source_number"
-"""Node column of the number a node has in its source graph."""
-PORT = "port"
-"""Node column: how many edges the node had to what was cut away."""
-START, END = "smiles_start", "smiles_end"
-"""Node columns of where an atom is written in the SMILES of its component."""
-PLACE = "smiles_place"
-"""Node column of how many atoms are written before it there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Components:
-    """Connected graphs to splice, and where they come from."""
+class ComponentPool:
+    """C connected components and the source graphs they come from."""
 
     table: GraphTable
-    """Carried columns, the number of every node in its source, and its latents."""
+    """Node and edge columns of the source, plus temporary columns."""
     source: Ints
     """``[C]`` row of the source graph of every component."""
-    counted: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-    """``[C, …]`` what the counter knows; 0 wide without a model."""
+    count_features: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+    """``[C, …]`` encoding for the prediction of bridge counts; width 0 without a bridge model."""
     slots: Ints
-    """``[C]`` slots every component takes: one, or one per copy where it was grown."""
-    texts: tuple[str, ...]
-    """``[C]`` SMILES of components that are molecules; empty for others."""
+    """``[C]`` slots of every component: 1, or 1 + number of copies if it was enlarged."""
+    smiles: tuple[str, ...]
+    """``[C]`` SMILES of components that are molecules; empty otherwise."""
     left_out: int
-    """Graphs that gave no component: nothing of them was left, or it was not connected."""
+    """Source graphs without a component, because it was empty, disconnected or no molecule."""
 
-    def at(self, rows: int) -> Ints:
-        """Return the component of every one of ``rows`` source rows, -1 where there is none."""
-        found = np.full(rows, -1, dtype=np.int64)
-        found[self.source] = np.arange(len(self.source))
-        return found
+    def by_source_row(self, rows: int) -> Ints:
+        """Return the component of each of ``rows`` source graphs, -1 if there is none."""
+        component = np.full(rows, -1, dtype=np.int64)
+        component[self.source] = np.arange(len(self.source))
+        return component
 
 
-def components_of(
+def build_component_pool(
     train: GraphTable,
     keep: Bools | None,
     model: BridgeModel | None,
-    chemist: Chemist | None = None,
-    grown: Callable[[GraphTable], GraphTable] | None = None,
-) -> Components:
-    """Cut the nodes in ``keep`` out of every graph, or take graphs whole, and encode them.
+    *,
+    molecules: bool = False,
+    grow: Callable[[GraphTable], GraphTable] | None = None,
+) -> ComponentPool:
+    """Cut the nodes ``keep`` ``[N]`` out of every graph and encode the resulting components.
 
-    A component must be connected and have a node; how many graphs gave none is counted. Pieces of
-    molecules must be molecules. ``grown`` makes larger components of them, row by row.
+    ``keep`` None takes whole graphs. A component must be connected and have at least one node;
+    components of molecules must be molecules. ``grow`` enlarges the components, row by row.
     """
     plain = train.select((*train.node, *train.edge))
-    sound = np.ones(len(train), dtype=bool)
+    valid = np.ones(len(train), dtype=bool)
     if keep is None:
-        part = plain
+        table = plain
         number = np.arange(train.total_nodes) - np.repeat(train.node_ptr[:-1], train.num_nodes)
-    elif chemist is not None:
-        part, number, sound = chemist.pieces(plain, keep)
+    elif molecules:
+        table, number, valid = cut_molecules(plain, keep)
     else:
-        part, number = induced(plain, keep)
-    part = part.with_columns(node={NUMBER: number.astype(np.int32), PORT: _ports(train, keep)})
-    fit = np.flatnonzero((part.num_nodes > 0) & is_connected(part) & sound)
-    part = part.take(fit)
-    slots = np.ones(len(fit), dtype=np.int64)
-    if grown is not None:
-        part = grown(part)
-        np.maximum.at(slots, rows_of(part.node_ptr), part.dense("node", COPY) + 1)
+        table, number = induced_subgraphs(plain, keep)
+    table = table.with_columns(
+        node={SOURCE_NUMBER: number.astype(np.int32), PORT: _count_ports(train, keep)}
+    )
+    usable = np.flatnonzero((table.num_nodes > 0) & is_connected(table) & valid)
+    table = table.take(usable)
+    slots = np.ones(len(usable), dtype=np.int64)
+    if grow is not None:
+        table = grow(table)
+        np.maximum.at(slots, row_indices(table.node_ptr), table.dense("node", COPY) + 1)
     if model is None:
-        counted = np.zeros((len(fit), 0), dtype=np.float32)
+        counted = np.zeros((len(usable), 0), dtype=np.float32)
     else:
-        encoded: Encoded = model.encode(part)
-        part = part.with_columns(node={MEAN: encoded.mean, SPREAD: encoded.spread})
-        counted = encoded.counted
-    texts: tuple[str, ...] = ()
-    if chemist is not None:
-        written = chemist.write(part)
-        where = {START: written.start, END: written.end, PLACE: written.place}
-        part = part.with_columns(node=where)
-        texts = tuple(written.text)
-    return Components(part, fit, counted, slots, texts, len(train) - len(fit))
+        encoded: EncodedComponents = model.encode(table)
+        table = table.with_columns(node={LATENT_MEAN: encoded.mean, LATENT_SPREAD: encoded.std})
+        counted = encoded.count_features
+    smiles: tuple[str, ...] = ()
+    if molecules:
+        written = write_component_smiles(table)
+        positions = {
+            SMILES_START: written.start,
+            SMILES_END: written.end,
+            SMILES_ORDER: written.place,
+        }
+        table = table.with_columns(node=positions)
+        smiles = tuple(written.text)
+    return ComponentPool(table, usable, counted, slots, smiles, len(train) - len(usable))
 
 
-def _ports(train: GraphTable, keep: Bools | None) -> Ints:
-    """Count the edges every kept node has to nodes that are not kept."""
+def _count_ports(train: GraphTable, keep: Bools | None) -> Ints:
+    """Return the number of edges of every kept node to nodes that are not kept."""
     if keep is None:
         return np.zeros(train.total_nodes, dtype=np.int64)
     src, dst = global_edges(train)
-    lost = np.bincount(src[~keep[dst]], minlength=train.total_nodes)
-    return np.asarray(lost[keep], dtype=np.int64)
+    cut_edges = np.bincount(src[~keep[dst]], minlength=train.total_nodes)
+    return np.asarray(cut_edges[keep], dtype=np.int64)
 
 
-def join_components(lead: Components, rest: Components) -> Components:
-    """Put two pools into one; components of ``rest`` come after those of ``lead``."""
-    return Components(
-        table=concat([_like(lead.table, rest.table), rest.table]),
-        source=np.concatenate([lead.source, rest.source]),
-        counted=np.concatenate([lead.counted, rest.counted]),
-        slots=np.concatenate([lead.slots, rest.slots]),
-        texts=(*lead.texts, *rest.texts),
-        left_out=lead.left_out + rest.left_out,
+def concat_pools(lead: ComponentPool, others: ComponentPool) -> ComponentPool:
+    """Concatenate two pools; components of ``others`` follow those of ``lead``."""
+    return ComponentPool(
+        table=concat([_add_growth_columns(lead.table, others.table), others.table]),
+        source=np.concatenate([lead.source, others.source]),
+        count_features=np.concatenate([lead.count_features, others.count_features]),
+        slots=np.concatenate([lead.slots, others.slots]),
+        smiles=(*lead.smiles, *others.smiles),
+        left_out=lead.left_out + others.left_out,
     )
 
 
-def _like(table: GraphTable, grown: GraphTable) -> GraphTable:
-    """Give components that were not grown the columns of those that were."""
-    if COPY not in grown.node or COPY in table.node:
+def _add_growth_columns(table: GraphTable, enlarged: GraphTable) -> GraphTable:
+    """Return ``table`` with the columns that ``enlarged`` has from growth, if any."""
+    if COPY not in enlarged.node or COPY in table.node:
         return table
     return table.with_columns(
         node={COPY: np.zeros(table.total_nodes, dtype=np.int32)},
@@ -125,20 +131,20 @@ def _like(table: GraphTable, grown: GraphTable) -> GraphTable:
     )
 
 
-def fragments(
-    train: GraphTable, keep: Bools, may_cut: Bools | None, stream: np.random.Generator
+def cut_fragments(
+    train: GraphTable, keep: Bools, cuttable: Bools | None, stream: np.random.Generator
 ) -> Bools:
-    """Cut the kept part of every graph in two at random and keep either side, ``[N]``.
+    """Cut the subgraph ``keep`` of every graph in two at random and keep one side, ``[N]``.
 
-    What cannot be cut stays whole.
+    ``cuttable`` ``[E]`` are the edges that may be cut. Subgraphs that cannot be cut stay whole.
     """
-    marked = train.with_columns(edge={} if may_cut is None else {"may_cut": may_cut})
-    part, _ = induced(marked.select((*train.edge, "may_cut")), keep)
-    allowed = None if may_cut is None else part.dense("edge", "may_cut")
-    cuts = sparse_cuts(part, stream, may_cut=allowed, tries=1)
-    owner = rows_of(part.node_ptr)
-    side = stream.integers(2, size=len(part))
-    chosen = (cuts.side == side[owner]) | ~cuts.cut[owner]
+    marked = train.with_columns(edge={} if cuttable is None else {"may_cut": cuttable})
+    subgraph, _ = induced_subgraphs(marked.select((*train.edge, "may_cut")), keep)
+    allowed = None if cuttable is None else subgraph.dense("edge", "may_cut")
+    cuts = sparse_cuts(subgraph, stream, may_cut=allowed, tries=1)
+    graph = row_indices(subgraph.node_ptr)
+    side = stream.integers(2, size=len(subgraph))
+    chosen = (cuts.side == side[graph]) | ~cuts.cut[graph]
     kept = np.zeros(train.total_nodes, dtype=bool)
     kept[np.flatnonzero(keep)[chosen]] = True
     return kept

@@ -1,13 +1,13 @@
-"""Grow pieces of graphs by repeating one side of a cut.
+"""Growth: enlarge environmental subgraphs by repeating one side of a cut.
 
-A piece that is cut in two is P1 + P2; grown it is P1 + k·P2, structural linear extrapolation with
-an integer coefficient. The first copy stays where it was. How the others follow is asked of the
-bridge model, once per piece, and then repeated:
+A cut splits a subgraph into P1 + P2. Enlarged it is P1 + k·P2: structural linear extrapolation with
+an integer coefficient. The first copy of P2 stays where it was. The bridge model decides once per
+subgraph how the other copies are connected:
 
-- An edge of the cut is *anchored* where its end in P1 would take a second copy sooner than P2
-  itself would: the hub of a star. Every copy has it.
-- Otherwise copies go on from one another: bridges are drawn between a copy and the next, from
-  nodes that are not ports of the cut to nodes that are, so that a path stays a path.
+- A cut edge is *anchored* if its end in P1 is a more likely neighbour of a second P2 than the first
+  P2 is, as the hub of a star. Every copy has an anchored edge.
+- Otherwise consecutive copies are *linked*: bridges are drawn from nodes of a copy that are not
+  ports of the cut to ports of the next copy. So a path stays a path.
 """
 
 from __future__ import annotations
@@ -16,238 +16,251 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, pointers, ranges, rows_of
-from gsx.stages.augmented.derived_columns import COPY, JOINT, bridge_columns
+from gsx.ragged import Array, Ints, pointers, ranges, row_indices
+from gsx.stages.generate.splice.component_columns import COPY, JOINT, bridge_columns
 from gsx.stages.graphs.cuts import sparse_cuts
 from gsx.stages.graphs.splice import add_edges, union
-from gsx.stages.graphs.subgraphs import Bools, Floats, global_edges, induced
-from gsx.stages.graphs.weighted_sampling import draw_from_odds
+from gsx.stages.graphs.subgraphs import Bools, Floats, global_edges, induced_subgraphs
+from gsx.stages.graphs.weighted_sampling import sample_without_replacement
 from gsx.stages.nn.bridge_model import BridgeModel
-from gsx.stages.nn.bridge_sampling import PairRule, draw_heads, pair_odds
+from gsx.stages.nn.bridge_sampling import PairRule, pair_odds, sample_attributes_and_nodes
 from gsx.table import GraphTable, concat
 
-GROWN_TOGETHER = 2048
-"""Pieces grown at once."""
-MOST_COPIES = 10_000
-"""Copies of one side, at most: slots are numbered with 16 bits."""
-MOST_LINKS = 8
-"""Bridges between one copy and the next, at most."""
+BATCH_SUBGRAPHS = 2048
+"""Subgraphs enlarged at once."""
+MAX_COPIES = 10_000
+"""Copies of one side; slots are stored with 16 bits."""
+MAX_LINKS = 8
+"""Bridges between one copy and the next."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Halves:
-    """Pieces cut in two, P1 and P2, and the edges of the cuts."""
+class CutSubgraphs:
+    """Subgraphs cut into P1 and P2, and the X edges of the cuts."""
 
     first: GraphTable
+    """P1 of every subgraph."""
     second: GraphTable
-    """Row ``g`` has no nodes where piece ``g`` cannot be cut."""
-    piece: Ints
-    """``[X]`` the piece every cut edge belongs to, in rising order."""
+    """P2 of every subgraph; a row has no nodes if its subgraph cannot be cut."""
+    subgraph: Ints
+    """``[X]`` subgraph of every cut edge, in ascending order."""
     left: Ints
-    """``[X]`` its end in P1, numbered over all nodes of the pieces."""
+    """``[X]`` end in P1, numbered over all nodes of the subgraphs."""
     anchor: Ints
-    """``[X]`` its end in P1, numbered over all nodes of ``first``."""
+    """``[X]`` end in P1, numbered over all nodes of ``first``."""
     port: Ints
-    """``[X]`` its end in P2, numbered over all nodes of ``second``."""
+    """``[X]`` end in P2, numbered over all nodes of ``second``."""
     edge: Ints
-    """``[X]`` the edge itself, numbered over all edges of the pieces."""
-    inside: Ints
-    """``[N2]`` the number every node of ``second`` has in the pieces."""
+    """``[X]`` the edge itself, numbered over all edges of the subgraphs."""
+    second_nodes: Ints
+    """``[N2]`` number of every node of ``second`` over all nodes of the subgraphs."""
 
 
-def grow(
-    pieces: GraphTable,
+def grow_subgraphs(
+    subgraphs: GraphTable,
     model: BridgeModel,
-    largest: int,
+    max_nodes: int,
     stream: np.random.Generator,
     *,
     pairs: PairRule = "learned",
     fixed: bool = False,
 ) -> GraphTable:
-    """Return every piece grown to between its own size and ``largest`` nodes.
+    """Return every subgraph enlarged to between its own size and ``max_nodes`` nodes.
 
-    Sizes are even on a logarithmic scale. A node column says which copy a node is of, an edge
-    column marks the edges that join copies.
+    Target sizes are uniform on a logarithmic scale. The node column ``COPY`` holds the copy of each
+    node, and the edge column ``JOINT`` marks the edges between copies.
     """
-    marked = pieces.with_columns(edge={JOINT: np.zeros(pieces.total_edges, dtype=np.int8)})
-    grown = []
-    for start in range(0, len(pieces), GROWN_TOGETHER):
-        some = marked.slice(start, start + GROWN_TOGETHER)
-        halves = cut_in_two(some, stream)
-        copies = _copies(halves, largest, stream)
-        stays = anchored(some, halves, model, stream, pairs)
-        link = links(halves, ~stays & (copies[halves.piece] > 1), model, stream, pairs)
-        latent = model.encode(halves.second).mean
-        attribute, _ = draw_heads(model, latent, *link[1:], stream)
-        bridge = bridge_columns(some, attribute, model, fixed=fixed)
-        grown.append(_assemble(some, halves, copies, stays, link, bridge))
-    return concat(grown)
+    marked = subgraphs.with_columns(edge={JOINT: np.zeros(subgraphs.total_edges, dtype=np.int8)})
+    enlarged = []
+    for start in range(0, len(subgraphs), BATCH_SUBGRAPHS):
+        batch = marked.slice(start, start + BATCH_SUBGRAPHS)
+        cut = cut_subgraphs(batch, stream)
+        copies = _draw_copies(cut, max_nodes, stream)
+        is_anchored = draw_anchored(batch, cut, model, stream, pairs)
+        links = draw_links(cut, ~is_anchored & (copies[cut.subgraph] > 1), model, stream, pairs)
+        latent = model.encode(cut.second).mean
+        attribute, _ = sample_attributes_and_nodes(model, latent, *links[1:], stream)
+        link_columns = bridge_columns(batch, attribute, model, fixed=fixed)
+        enlarged.append(_assemble(batch, cut, copies, is_anchored, links, link_columns))
+    return concat(enlarged)
 
 
-def cut_in_two(pieces: GraphTable, stream: np.random.Generator) -> Halves:
-    """Cut every piece at an edge of a random spanning tree; either side may be P2."""
-    cuts = sparse_cuts(pieces, stream, tries=1)
-    owner = rows_of(pieces.node_ptr)
-    flip = stream.integers(2, size=len(pieces))
-    side = np.where(cuts.cut[owner], cuts.side ^ flip[owner], 0)
-    plain = pieces.select((*pieces.node, *pieces.edge))
-    first, _ = induced(plain, side == 0)
-    second, _ = induced(plain, side == 1)
+def cut_subgraphs(subgraphs: GraphTable, stream: np.random.Generator) -> CutSubgraphs:
+    """Cut every subgraph at an edge of a random spanning tree; P2 is a random side."""
+    cuts = sparse_cuts(subgraphs, stream, tries=1)
+    row = row_indices(subgraphs.node_ptr)
+    flip = stream.integers(2, size=len(subgraphs))
+    side = np.where(cuts.cut[row], cuts.side ^ flip[row], 0)
+    plain = subgraphs.select((*subgraphs.node, *subgraphs.edge))
+    first, _ = induced_subgraphs(plain, side == 0)
+    second, _ = induced_subgraphs(plain, side == 1)
     number = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1)) - 1
-    src, dst = global_edges(pieces)
+    src, dst = global_edges(subgraphs)
     edge = np.flatnonzero((side[src] == 0) & (side[dst] == 1))
-    return Halves(
+    return CutSubgraphs(
         first=first,
         second=second,
-        piece=owner[src[edge]],
+        subgraph=row[src[edge]],
         left=src[edge],
         anchor=number[src[edge]],
         port=number[dst[edge]],
         edge=edge,
-        inside=np.flatnonzero(side == 1),
+        second_nodes=np.flatnonzero(side == 1),
     )
 
 
-def anchored(
-    pieces: GraphTable,
-    halves: Halves,
+def draw_anchored(
+    subgraphs: GraphTable,
+    cut: CutSubgraphs,
     model: BridgeModel,
     stream: np.random.Generator,
     pairs: PairRule,
 ) -> Bools:
-    """Say of every cut edge whether all copies have it, ``[X]``.
+    """Draw for every cut edge whether all copies have it, ``[X]``.
 
-    Compared are the odds that another P2 would be joined to the same node of the piece, and to the
-    likeliest node of the P2 that is there already. All edges of a node of P1 go together.
+    The probability compares the odds of a bridge from another P2 to the same node of P1 with the
+    odds of a bridge to the most likely node of the existing P2. All edges of a node of P1 share
+    one draw.
     """
     if pairs == "random":
-        return (stream.random(len(pieces)) < 0.5)[halves.piece]
-    whole, alone = model.encode(pieces).mean, model.encode(halves.second).mean
+        return (stream.random(len(subgraphs)) < 0.5)[cut.subgraph]
+    whole, alone = model.encode(subgraphs).mean, model.encode(cut.second).mean
     latent = np.concatenate([whole, alone])
-    port = pieces.total_nodes + halves.port
-    stay = pair_odds(model, latent, halves.left, port)
-    many = halves.second.num_nodes[halves.piece]
-    other = halves.inside[ranges(halves.second.node_ptr[halves.piece], many)]
-    onward = pair_odds(model, latent, other, np.repeat(port, many))
-    best = np.maximum.reduceat(onward, pointers(many)[:-1]) if len(many) else onward
-    sure = stay / (stay + best)
-    nodes, node = np.unique(halves.anchor, return_inverse=True)
-    surest = np.zeros(len(nodes))
-    np.maximum.at(surest, node, sure)
-    return np.asarray((stream.random(len(nodes)) < surest)[node])
+    port = subgraphs.total_nodes + cut.port
+    anchor_odds = pair_odds(model, latent, cut.left, port)
+    sizes = cut.second.num_nodes[cut.subgraph]
+    candidates = cut.second_nodes[ranges(cut.second.node_ptr[cut.subgraph], sizes)]
+    link_odds = pair_odds(model, latent, candidates, np.repeat(port, sizes))
+    best = np.maximum.reduceat(link_odds, pointers(sizes)[:-1]) if len(sizes) else link_odds
+    probability = anchor_odds / (anchor_odds + best)
+    nodes, node = np.unique(cut.anchor, return_inverse=True)
+    node_probability = np.zeros(len(nodes))
+    np.maximum.at(node_probability, node, probability)
+    return np.asarray((stream.random(len(nodes)) < node_probability)[node])
 
 
-def links(
-    halves: Halves,
+def draw_links(
+    cut: CutSubgraphs,
     free: Bools,
     model: BridgeModel,
     stream: np.random.Generator,
     pairs: PairRule,
 ) -> tuple[Ints, Ints, Ints]:
-    """Draw the bridges between a copy of P2 and the next: piece, node of P2, node of the next P2.
+    """Draw the links between a copy of P2 and the next one.
 
-    Nodes are numbered over all nodes of ``halves.second``. The next copy is joined by ports of the
-    ``free`` ``[X]`` edges, as many as the model expects; no two links share a node.
+    Returns the subgraph, the node of the copy and the node of the next copy of every link. Nodes
+    are numbered over all nodes of ``cut.second``. Links end at ports of the ``free`` ``[X]`` cut
+    edges. Their number is the expected number of the model, and no two links share a node.
     """
-    second = halves.second
-    port = np.unique(halves.port[free])
-    piece = rows_of(second.node_ptr)[port]
-    many = second.num_nodes[piece]
-    node = ranges(second.node_ptr[piece], many)
-    ptr = pointers(many)
+    second = cut.second
+    port = np.unique(cut.port[free])
+    subgraph = row_indices(second.node_ptr)[port]
+    sizes = second.num_nodes[subgraph]
+    node = ranges(second.node_ptr[subgraph], sizes)
+    ptr = pointers(sizes)
     if pairs == "random":
         odds: Floats = np.ones(len(node))
     else:
         latent = model.encode(second).mean
-        odds = pair_odds(model, latent, node, np.repeat(port, many))
-    likely = _sums(odds / (1 + odds), ptr)
-    ports = np.bincount(piece, minlength=len(second))
-    expected = np.rint(np.bincount(piece, weights=likely, minlength=len(second)))
-    wanted = np.clip(expected, np.minimum(ports, 1), np.minimum(ports, MOST_LINKS))
-    _, taken = draw_from_odds(likely, pointers(ports), wanted.astype(np.int64), stream)
+        odds = pair_odds(model, latent, node, np.repeat(port, sizes))
+    port_weight = _segment_sums(odds / (1 + odds), ptr)
+    ports = np.bincount(subgraph, minlength=len(second))
+    expected = np.rint(np.bincount(subgraph, weights=port_weight, minlength=len(second)))
+    wanted = np.clip(expected, np.minimum(ports, 1), np.minimum(ports, MAX_LINKS))
+    _, chosen_ports = sample_without_replacement(
+        port_weight, pointers(ports), wanted.astype(np.int64), stream
+    )
     busy = np.zeros(second.total_nodes, dtype=bool)
-    busy[port[taken]] = True
-    turn = np.arange(len(taken)) - np.searchsorted(piece[taken], piece[taken])
-    found: list[tuple[Ints, Ints]] = []
-    for number in range(int(turn.max(initial=-1)) + 1):
-        chosen = taken[turn == number]
-        at = ranges(ptr[chosen], many[chosen])
-        bounds = pointers(many[chosen])
-        open_ = ~busy[node[at]]
-        # A copy that is all ports, such as a single node, is joined by one of them again.
-        some = _sums(open_.astype(float), bounds) > 0
-        weight = np.where(open_ | ~some[rows_of(bounds)], odds[at], 0)
-        _, item = draw_from_odds(weight, bounds, np.ones(len(chosen), dtype=np.int64), stream)
-        from_ = node[at][item]
-        busy[from_] = True
-        found.append((from_, port[chosen]))
-    u = np.concatenate([part[0] for part in found]) if found else port[:0]
-    v = np.concatenate([part[1] for part in found]) if found else port[:0]
-    return rows_of(second.node_ptr)[u], u, v
+    busy[port[chosen_ports]] = True
+    first_of_subgraph = np.searchsorted(subgraph[chosen_ports], subgraph[chosen_ports])
+    round_of_port = np.arange(len(chosen_ports)) - first_of_subgraph
+    links: list[tuple[Ints, Ints]] = []
+    for number in range(int(round_of_port.max(initial=-1)) + 1):
+        chosen = chosen_ports[round_of_port == number]
+        candidates = ranges(ptr[chosen], sizes[chosen])
+        bounds = pointers(sizes[chosen])
+        is_free = ~busy[node[candidates]]
+        # If all nodes of a copy are busy, such as in a copy of one node, a busy node is used again.
+        has_free = _segment_sums(is_free.astype(float), bounds) > 0
+        weight = np.where(is_free | ~has_free[row_indices(bounds)], odds[candidates], 0)
+        _, item = sample_without_replacement(
+            weight, bounds, np.ones(len(chosen), dtype=np.int64), stream
+        )
+        start_node = node[candidates][item]
+        busy[start_node] = True
+        links.append((start_node, port[chosen]))
+    u = np.concatenate([link[0] for link in links]) if links else port[:0]
+    v = np.concatenate([link[1] for link in links]) if links else port[:0]
+    return row_indices(second.node_ptr)[u], u, v
 
 
-def _sums(values: Floats, ptr: Ints) -> Floats:
-    """Sum runs of values."""
+def _segment_sums(values: Floats, ptr: Ints) -> Floats:
+    """Return the sum of every segment ``values[ptr[i]:ptr[i + 1]]``."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(total[ptr[1:]] - total[ptr[:-1]])
 
 
-def _copies(halves: Halves, largest: int, stream: np.random.Generator) -> Ints:
-    """Return how many copies of P2 every grown piece has, ``[G]``; 0 where there is no P2."""
-    one, two = halves.first.num_nodes, halves.second.num_nodes
-    size = np.maximum(one + two, 1)
-    reach = np.log(np.maximum(largest / size, 1))
-    target = size * np.exp(stream.random(len(size)) * reach)
-    wanted = np.floor((target - one) / np.maximum(two, 1) + 1e-9)
-    return np.where(two > 0, np.clip(wanted, 1, MOST_COPIES), 0).astype(np.int64)
+def _draw_copies(cut: CutSubgraphs, max_nodes: int, stream: np.random.Generator) -> Ints:
+    """Draw how many copies of P2 every enlarged subgraph has, ``[G]``; 0 without a P2."""
+    first, second = cut.first.num_nodes, cut.second.num_nodes
+    size = np.maximum(first + second, 1)
+    log_range = np.log(np.maximum(max_nodes / size, 1))
+    target = size * np.exp(stream.random(len(size)) * log_range)
+    wanted = np.floor((target - first) / np.maximum(second, 1) + 1e-9)
+    return np.where(second > 0, np.clip(wanted, 1, MAX_COPIES), 0).astype(np.int64)
 
 
 def _assemble(
-    pieces: GraphTable,
-    halves: Halves,
+    subgraphs: GraphTable,
+    cut: CutSubgraphs,
     copies: Ints,
-    stays: Bools,
-    link: tuple[Ints, Ints, Ints],
-    bridge: dict[str, Array],
+    is_anchored: Bools,
+    links: tuple[Ints, Ints, Ints],
+    link_columns: dict[str, Array],
 ) -> GraphTable:
-    count = len(pieces)
+    """Return P1 + k·P2 of every subgraph with its anchored edges and links."""
+    count = len(subgraphs)
     slots = pointers(1 + copies)
-    piece = rows_of(slots)
-    copy = np.arange(slots[-1]) - slots[piece]
-    taken = concat([halves.first, halves.second]).take(np.where(copy > 0, count + piece, piece))
+    subgraph = row_indices(slots)
+    copy = np.arange(slots[-1]) - slots[subgraph]
+    sides = concat([cut.first, cut.second])
+    taken = sides.take(np.where(copy > 0, count + subgraph, subgraph))
     joined, _, first = union(taken, 1 + copies)
 
-    def place(slot: Ints, node: Ints, table: GraphTable) -> Ints:
-        """Return numbers inside the grown piece of nodes of P1 or P2."""
-        return first[slot] + node - table.node_ptr[piece[slot]]
+    def local_number(slot: Ints, node: Ints, table: GraphTable) -> Ints:
+        """Return numbers within the enlarged subgraph of nodes of P1 or P2."""
+        return first[slot] + node - table.node_ptr[subgraph[slot]]
 
-    # Edges of the cut: anchored ones once per copy, the others for the first copy alone.
-    times = np.where(stays, copies[halves.piece], 1)
-    again = np.repeat(np.arange(len(times)), times)
-    turn = np.arange(len(again)) - np.repeat(pointers(times)[:-1], times)
-    here = slots[halves.piece[again]]
-    cut_u = place(here, halves.anchor[again], halves.first)
-    cut_v = place(here + 1 + turn, halves.port[again], halves.second)
+    # Cut edges: anchored ones once per copy, the others for the first copy only.
+    times = np.where(is_anchored, copies[cut.subgraph], 1)
+    repeated = np.repeat(np.arange(len(times)), times)
+    repetition = np.arange(len(repeated)) - np.repeat(pointers(times)[:-1], times)
+    first_slot = slots[cut.subgraph[repeated]]
+    cut_u = local_number(first_slot, cut.anchor[repeated], cut.first)
+    cut_v = local_number(first_slot + 1 + repetition, cut.port[repeated], cut.second)
     # Links: from every copy to the next.
-    owner, u, v = link
+    owner, u, v = links
     times = np.maximum(copies[owner] - 1, 0)
-    again_link = np.repeat(np.arange(len(times)), times)
-    step = np.arange(len(again_link)) - np.repeat(pointers(times)[:-1], times)
-    from_ = slots[owner[again_link]] + 1 + step
-    link_u = place(from_, u[again_link], halves.second)
-    link_v = place(from_ + 1, v[again_link], halves.second)
+    repeated_link = np.repeat(np.arange(len(times)), times)
+    step = np.arange(len(repeated_link)) - np.repeat(pointers(times)[:-1], times)
+    start_slot = slots[owner[repeated_link]] + 1 + step
+    link_u = local_number(start_slot, u[repeated_link], cut.second)
+    link_v = local_number(start_slot + 1, v[repeated_link], cut.second)
     edge = {
         name: np.concatenate(
-            [pieces.dense("edge", name)[halves.edge[again]], bridge[name][again_link]]
+            [
+                subgraphs.dense("edge", name)[cut.edge[repeated]],
+                link_columns[name][repeated_link],
+            ]
         )
-        for name in bridge
+        for name in link_columns
     }
     edge[JOINT][:] = 1
-    grown, _, _ = add_edges(
+    enlarged, _, _ = add_edges(
         joined,
-        np.concatenate([halves.piece[again], owner[again_link]]),
+        np.concatenate([cut.subgraph[repeated], owner[repeated_link]]),
         np.concatenate([cut_u, link_u]),
         np.concatenate([cut_v, link_v]),
         edge,
     )
-    return grown.with_columns(node={COPY: np.repeat(copy, taken.num_nodes).astype(np.int32)})
+    return enlarged.with_columns(node={COPY: np.repeat(copy, taken.num_nodes).astype(np.int32)})

@@ -1,4 +1,4 @@
-"""What a generated corpus is like beside its source: sizes, labels, duplicates, overlap."""
+"""Quality metrics of spliced graphs: sizes, labels, duplicates, rejected draws."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from gsx.ragged import Array
 from gsx.stages.graphs.subgraphs import is_connected
 from gsx.table import GraphTable
 
-SUMS = (
+SUMMED = (
     "graphs", "nodes", "below", "above", "disconnected", "bridges", "slots", "soft", "entropy",
 )  # fmt: skip
-"""Facts about shards that add up."""
+"""Statistics that add up over tables and shards."""
 
 
-def part_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
-    """Return sums over some graphs, which add up over parts and shards."""
+def graph_sums(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
+    """Return mergeable statistics of some spliced graphs.
+
+    ``train_sizes`` are the minimum and maximum number of nodes of training graphs.
+    """
     nodes = table.num_nodes
     bridges = np.diff(table.lists("graph", "provenance.bridges").ptr) // 2
     slots = np.diff(table.lists("graph", "provenance.parents").ptr)
@@ -38,17 +41,17 @@ def part_quality(table: GraphTable, train_sizes: tuple[int, int], task: str) -> 
     }
 
 
-def added(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add up what is said of parts, or of shards."""
+def merge_sums(sums: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge statistics of several tables or shards."""
     return {
-        **{name: sum(part[name] for part in parts) for name in SUMS},
-        "min_nodes": min(part["min_nodes"] for part in parts),
-        "max_nodes": max(part["max_nodes"] for part in parts),
+        **{name: sum(stats[name] for stats in sums) for name in SUMMED},
+        "min_nodes": min(stats["min_nodes"] for stats in sums),
+        "max_nodes": max(stats["max_nodes"] for stats in sums),
     }
 
 
 def label_entropy(y: Array, task: str) -> Array:
-    """Return the entropy of every label in nats, summed over tasks; 0 for values."""
+    """Return the entropy of every label in nats, summed over tasks; 0 for regression."""
     if task == "regression":
         return np.zeros(len(y))
     p = np.nan_to_num(y.astype(np.float64))
@@ -59,15 +62,15 @@ def label_entropy(y: Array, task: str) -> Array:
 
 
 def option_quality(
-    parts: Sequence[Mapping[str, Any]], repeats: Mapping[str, int]
+    shards: Sequence[Mapping[str, Any]], duplicates: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Say what the shards of one option are like; ``repeats`` says what they repeat."""
-    total = added(parts)
+    """Return the quality metrics of one option from the statistics of its shards."""
+    total = merge_sums(shards)
     graphs = total["graphs"]
-    refused: dict[str, int] = {}
-    for part in parts:
-        for reason, count in part["refused"].items():
-            refused[reason] = refused.get(reason, 0) + count
+    rejected: dict[str, int] = {}
+    for stats in shards:
+        for reason, count in stats["refused"].items():
+            rejected[reason] = rejected.get(reason, 0) + count
     return {
         "graphs": graphs,
         "min_nodes": total["min_nodes"],
@@ -80,12 +83,12 @@ def option_quality(
         "bridges_per_joint": _ratio(total["bridges"], total["slots"] - graphs),
         "soft_labels": round(total["soft"] / graphs, 6),
         "label_entropy": round(total["entropy"] / graphs, 6),
-        **repeats,
-        "refused": dict(sorted(refused.items())),
-        "accepted_at_first": round(1 - sum(part["first_refused"] for part in parts) / graphs, 6),
-        **({"molecules": parts[0]["molecules"]} if "molecules" in parts[0] else {}),
+        **duplicates,
+        "refused": dict(sorted(rejected.items())),
+        "accepted_at_first": round(1 - sum(stats["first_refused"] for stats in shards) / graphs, 6),
+        **({"molecules": shards[0]["molecules"]} if "molecules" in shards[0] else {}),
     }
 
 
-def _ratio(above: int, below: int) -> float | None:
-    return round(above / below, 4) if below else None
+def _ratio(numerator: int, denominator: int) -> float | None:
+    return round(numerator / denominator, 4) if denominator else None

@@ -17,16 +17,29 @@ from pathlib import Path
 import numpy as np
 
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, Ragged, rows_of
+from gsx.ragged import Array, Ints, Ragged, row_indices
 from gsx.schema import SPLITS
 from gsx.seeds import rng
-from gsx.stages.prepare.dataset import Card, Family, Order, RawFile, Source, size_of_files
-from gsx.stages.prepare.node_dataset import About, NodeGraph, bags, check_ends, node_source
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+    RawFile,
+    reject_num_graphs,
+)
+from gsx.stages.prepare.node_dataset import (
+    NodeCorpusDescription,
+    NodeGraph,
+    bags_of_words,
+    check_edge_endpoints,
+    node_dataset,
+)
 from gsx.stages.prepare.readers.archives import Archive
-from gsx.stages.prepare.splitting import Rule, domains_of, place
-from gsx.stages.prepare.targets import Labels, labels_of
+from gsx.stages.prepare.splitting import SplitRule, assign_splits, sorted_domains
+from gsx.stages.prepare.targets import Labels, parse_labels
 
-_RULE = Rule(descending=True, train=0.6, val=0.2, held_out=0.1, environments=10)
+_RULE = SplitRule(descending=True, train=0.6, val=0.2, held_out=0.1, environments=10)
 _LAYOUT = "in the layout of CitationFull (arrays adj_*, attr_* and labels)"
 _RAW = {
     "cora-word": RawFile(
@@ -80,17 +93,17 @@ class Papers:
     """Links of a node to itself, left out."""
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe a dataset of the family."""
     counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
-    return Card(shift="word", level="node", counts=counts, raw=(_RAW[name],))
+    return DatasetMetadata(shift="word", level="node", counts=counts, raw=(_RAW[name],))
 
 
-def open_papers(order: Order) -> Source:
+def open_papers(order: DatasetRequest) -> PreparedDataset:
     """Read the file and split its nodes by how many words they have."""
     ((raw_name, path),) = order.raw.items()
     papers = read_papers(path, raw_name)
-    domains = domains_of(np.diff(papers.words.ptr).tolist(), "words")
+    domains = sorted_domains(np.diff(papers.words.ptr).tolist(), "words")
     stream = rng(order.seed, "prepare", order.name, "id")
     graph = NodeGraph(
         features=papers.words,
@@ -98,9 +111,9 @@ def open_papers(order: Order) -> Source:
         src=papers.src,
         dst=papers.dst,
         labels=papers.labels,
-        placed=place(domains, _RULE, stream, where=raw_name),
+        placed=assign_splits(domains, _RULE, stream, where=raw_name),
     )
-    about = About(
+    about = NodeCorpusDescription(
         name=order.name,
         domain="word",
         description=(
@@ -113,7 +126,7 @@ def open_papers(order: Order) -> Source:
     warnings = (
         (f"{papers.loops:,} links of a node to itself were left out",) if papers.loops else ()
     )
-    return node_source(graph, about, warnings=warnings)
+    return node_dataset(graph, about, warnings=warnings)
 
 
 def read_papers(path: Path, name: str) -> Papers:
@@ -133,8 +146,8 @@ def read_papers(path: Path, name: str) -> Papers:
     links, targets = arrays.lists("adj")
     if len(links) - 1 != nodes:
         raise StageError(f"{name}: adj is of {len(links) - 1} nodes, and attr of {nodes}.")
-    src = rows_of(links)
-    check_ends(src, targets, nodes, f"{name}, adj")
+    src = row_indices(links)
+    check_edge_endpoints(src, targets, nodes, f"{name}, adj")
     label = arrays.one("labels", "y")
     if label.shape != (nodes,) or label.dtype.kind not in "iu":
         raise StageError(
@@ -143,7 +156,7 @@ def read_papers(path: Path, name: str) -> Papers:
         )
     apart = src != targets
     return Papers(
-        words=bags(rows_of(ptr), words, nodes),
+        words=bags_of_words(row_indices(ptr), words, nodes),
         width=width,
         src=src[apart],
         dst=targets[apart],
@@ -153,7 +166,7 @@ def read_papers(path: Path, name: str) -> Papers:
 
 
 def _labels(label: Array, arrays: _Arrays, name: str) -> Labels:
-    found = labels_of(
+    found = parse_labels(
         label[:, None].astype(np.float64), ["labels"], "classification", "accuracy", name
     )
     names = arrays.words("class_names")
@@ -205,7 +218,7 @@ class _Arrays:
         if not np.isfinite(values).all():
             raise StageError(f"{self.name}: {part}_data holds values that are not finite.")
         kept = values != 0
-        counts = np.bincount(rows_of(ptr)[kept], minlength=len(ptr) - 1)
+        counts = np.bincount(row_indices(ptr)[kept], minlength=len(ptr) - 1)
         return np.concatenate([[0], np.cumsum(counts)]), columns[kept]
 
     def words(self, name: str) -> Sequence[str]:
@@ -228,9 +241,9 @@ class _Arrays:
         return found
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=tuple(_COUNTS),
-    card=card,
-    size=size_of_files,
+    metadata=card,
+    size=reject_num_graphs,
     open=open_papers,
 )

@@ -20,12 +20,17 @@ from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, Ints, pointers
 from gsx.schema import SPLITS, Column, CorpusInfo, Environment, corpus_columns
 from gsx.seeds import rng
-from gsx.stages.prepare.array_blocks import Block
-from gsx.stages.prepare.block_executor import Crew, worker_count
-from gsx.stages.prepare.colors import COLORS, PALETTE, SHOWN_COLORS
-from gsx.stages.prepare.dataset import Card, Family, Order, RawFile, Source
+from gsx.stages.array_blocks import Block
+from gsx.stages.prepare.colors import COLORS, PALETTE, TRAINING_COLORS
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+    RawFile,
+)
 from gsx.stages.prepare.split_methods import OOD_TEST, OOD_VAL, TRAIN, hold_out, split_counts
-from gsx.stages.prepare.splitting import placed_columns
+from gsx.stages.prepare.splitting import assignment_columns
 from gsx.table import GraphTable, concat
 
 NAME = "cmnist-color"
@@ -54,11 +59,11 @@ def split_sizes(num_graphs: int) -> tuple[int, int, int]:
     return pool, tenth, num_graphs - pool - tenth
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe the dataset."""
     del name
     counts = dict(zip(SPLITS, (42_000, 7_000, 7_000, 7_000, 7_000), strict=False))
-    return Card(shift="color", counts=counts, raw=_RAW)
+    return DatasetMetadata(shift="color", counts=counts, raw=_RAW)
 
 
 def size(name: str, num_graphs: int | None) -> int:
@@ -69,10 +74,10 @@ def size(name: str, num_graphs: int | None) -> int:
     return number
 
 
-def open_cmnist(order: Order) -> Source:
+def open_cmnist(order: DatasetRequest) -> PreparedDataset:
     """Read the images, give each a color and make ready to cut them into superpixels."""
     try:
-        import gsx.stages.prepare.benchmarks.superpixels  # noqa: F401
+        from gsx.stages.prepare.benchmarks.superpixels import superpixels_of_block
     except ImportError as error:
         raise UsageError(
             f"{order.name} needs scikit-image. Install it: `pip install 'gsx[images]'`."
@@ -85,28 +90,29 @@ def open_cmnist(order: Order) -> Source:
     pool, val, test = split_sizes(number)
     split = np.repeat([TRAIN, OOD_VAL, OOD_TEST], [pool, val, test])
     env = np.full(number, -1)
-    env[:pool] = np.minimum(np.arange(pool) // (pool // SHOWN_COLORS), SHOWN_COLORS - 1)
+    env[:pool] = np.minimum(np.arange(pool) // (pool // TRAINING_COLORS), TRAINING_COLORS - 1)
     color = np.where(split == TRAIN, env, np.where(split == OOD_VAL, 5, 6))
     split = hold_out(split, number // 10, rng(order.seed, "prepare", order.name, "id"))
-    crew, one_at_a_time = Crew("superpixels"), threading.Lock()
+    one_at_a_time = threading.Lock()
 
     def build(name: str, start: int, stop: int) -> GraphTable:
         chosen = np.flatnonzero(split == SPLITS.index(name))[start:stop]
         blocks = [chosen[at : at + _BLOCK] for at in range(0, len(chosen), _BLOCK)]
         with one_at_a_time:
-            found = crew.spread(
-                ({"images": images[rows[block]]} for block in blocks),
-                min(worker_count(), max(len(blocks), 1)),
+            results = order.executor.map(
+                superpixels_of_block, ({"images": images[rows[block]]} for block in blocks)
             )
-            parts = [_table(each, color[block]) for each, block in zip(found, blocks, strict=True)]
+            parts = [
+                _table(result, color[block]) for result, block in zip(results, blocks, strict=True)
+            ]
         label = digit[rows[chosen]]
-        columns = placed_columns(
+        columns = assignment_columns(
             rows[chosen], split[chosen], env[chosen], color[chosen], np.eye(10)[label], label
         )
         extra = {"color_id": color[chosen].astype(np.int8)}
         return concat(parts).with_columns(graph={**columns, **extra})
 
-    return Source(info=corpus_info(), split_sizes=split_counts(split), build=build)
+    return PreparedDataset(info=corpus_info(), split_sizes=split_counts(split), build=build)
 
 
 def read_images(raw: Mapping[str, Path]) -> tuple[Array, Ints]:
@@ -162,7 +168,7 @@ def corpus_info() -> CorpusInfo:
         domain="color",
         domains=COLORS,
         environments=tuple(
-            Environment(id=id_, name=color) for id_, color in enumerate(COLORS[:SHOWN_COLORS])
+            Environment(id=id_, name=color) for id_, color in enumerate(COLORS[:TRAINING_COLORS])
         ),
         columns=corpus_columns(outputs=10, num_features=3, extras=_EXTRAS),
         num_features=3,
@@ -180,9 +186,9 @@ def corpus_info() -> CorpusInfo:
     )
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=(NAME,),
-    card=card,
+    metadata=card,
     size=size,
     open=open_cmnist,
 )

@@ -21,34 +21,34 @@ import msgspec
 import numpy as np
 
 from gsx.errors import StageError, UsageError
-from gsx.ragged import Array, Ints, pointers, text_rows
+from gsx.ragged import Array, Ints, encode_texts, pointers
 from gsx.schema import SPLITS, Column, CorpusInfo, corpus_columns
 from gsx.seeds import rng
 from gsx.stages.prepare.benchmarks import hashed_word_vectors as hashing
 from gsx.stages.prepare.dataset import (
-    Card,
-    Family,
-    Order,
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
     RawFile,
-    Source,
     check_environments,
+    reject_num_graphs,
     resolve_options,
-    size_of_files,
 )
 from gsx.stages.prepare.split_methods import split_counts
 from gsx.stages.prepare.splitting import (
-    Placed,
-    Rule,
-    builder,
-    domains_of,
-    environments,
-    place,
-    placed_columns,
+    SplitAssignment,
+    SplitRule,
+    assign_splits,
+    assignment_columns,
+    environment_table,
+    sorted_domains,
+    split_slicer,
 )
 from gsx.table import GraphTable
 
 ENVIRONMENTS = 10
-_RULE = Rule(train=0.5, val=0.25, held_out=0.15, held_out_of="pool", environments=ENVIRONMENTS)
+_RULE = SplitRule(train=0.5, val=0.25, held_out=0.15, held_out_of="pool", environments=ENVIRONMENTS)
 _FILES = {"sst2-length": ("train", "dev", "test"), "twitter-length": ("train", "test")}
 _LABELS = {"sst2-length": (0, 1), "twitter-length": (-1, 0, 1)}
 _OUTPUTS = {"sst2-length": ("positive",), "twitter-length": ("negative", "neutral", "positive")}
@@ -100,7 +100,7 @@ class Texts:
     """Texts whose several trees were joined."""
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe a dataset of the family."""
     folder = name.removesuffix("-length")
     raw = tuple(
@@ -111,7 +111,7 @@ def card(name: str) -> Card:
         for part in _FILES[name]
     )
     counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
-    return Card(shift="length", counts=counts, raw=raw)
+    return DatasetMetadata(shift="length", counts=counts, raw=raw)
 
 
 def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def more_files(name: str, chosen: Mapping[str, Any]) -> dict[str, Path]:
     return {f"minilm/{file}": path for file, path in found.items()}
 
 
-def open_text(order: Order) -> Source:
+def open_text(order: DatasetRequest) -> PreparedDataset:
     """Read the raw files, split their texts by length and make ready to write their graphs."""
     chosen = options(order.name, order.options)
     texts = read_texts(
@@ -152,25 +152,27 @@ def open_text(order: Order) -> Source:
     lengths = texts.table.num_nodes
     rule = replace(_RULE, environments=chosen["environments"])
     stream = rng(order.seed, "prepare", order.name, "id")
-    placed = place(domains_of(lengths.tolist(), "tokens"), rule, stream, where=order.name)
+    placed = assign_splits(
+        sorted_domains(lengths.tolist(), "tokens"), rule, stream, where=order.name
+    )
     known = list(_LABELS[order.name])
     label = texts.labels - known[0]
     y = label[:, None] if len(known) == 2 else np.eye(len(known))[label]
-    columns = placed_columns(
+    columns = assignment_columns(
         np.arange(len(lengths)), placed.split, placed.env_id, placed.domains.number, y, label
     )
     table = texts.table.with_columns(
-        graph={**columns, "sentence": text_rows([" ".join(each) for each in texts.tokens])}
+        graph={**columns, "sentence": encode_texts([" ".join(each) for each in texts.tokens])}
     )
     features = _features(chosen["features"], order.raw, texts.tokens)
-    plain = builder(table)
+    plain = split_slicer(table)
 
     def build(name: str, start: int, stop: int) -> GraphTable:
         part = plain(name, start, stop)
         vectors = features(part.dense("graph", "graph_id"))
         return part.with_columns(node={"node_feat": vectors})
 
-    return Source(
+    return PreparedDataset(
         info=_info(order.name, placed, _WIDTHS[chosen["features"]]),
         split_sizes=split_counts(placed.split),
         build=build,
@@ -261,10 +263,10 @@ def _features(
 ) -> Callable[[Array], Array]:
     """Return what gives the features of the nodes of some texts."""
     if kind == "minilm":
-        from gsx.stages.nn.minilm import Encoder
+        from gsx.stages.nn.minilm import MiniLMEncoder
 
-        encoder = Encoder({name: files[f"minilm/{name}"] for name in _MODEL_FILES})
-        return lambda rows: encoder.vectors([tokens[row] for row in rows.tolist()])
+        encoder = MiniLMEncoder({name: files[f"minilm/{name}"] for name in _MODEL_FILES})
+        return lambda rows: encoder.word_vectors([tokens[row] for row in rows.tolist()])
     known = sorted({word for each in tokens for word in each})
     code = {word: number for number, word in enumerate(known)}
     vectors = hashing.hashed_words(known)
@@ -276,7 +278,7 @@ def _features(
     return look_up
 
 
-def _info(name: str, placed: Placed, width: int) -> CorpusInfo:
+def _info(name: str, placed: SplitAssignment, width: int) -> CorpusInfo:
     return CorpusInfo(
         name=name,
         task="binary" if name == "sst2-length" else "classification",
@@ -284,7 +286,7 @@ def _info(name: str, placed: Placed, width: int) -> CorpusInfo:
         outputs=_OUTPUTS[name],
         domain="length",
         domains=placed.domains.texts(),
-        environments=environments(placed),
+        environments=environment_table(placed),
         columns=corpus_columns(outputs=len(_OUTPUTS[name]), num_features=width, extras=_EXTRAS),
         num_features=width,
         description=(
@@ -299,11 +301,11 @@ def _info(name: str, placed: Placed, width: int) -> CorpusInfo:
     )
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=tuple(_COUNTS),
-    card=card,
-    size=size_of_files,
+    metadata=card,
+    size=reject_num_graphs,
     options=options,
-    more_files=more_files,
+    extra_files=more_files,
     open=open_text,
 )

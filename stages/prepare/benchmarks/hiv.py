@@ -20,16 +20,22 @@ from gsx.errors import StageError, UsageError
 from gsx.ragged import Array
 from gsx.schema import SPLITS
 from gsx.seeds import rng
-from gsx.stages.prepare.dataset import Card, Family, Order, RawFile, Source
-from gsx.stages.prepare.molecule_dataset import About, Asked, open_molecules
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+    RawFile,
+)
+from gsx.stages.prepare.molecule_dataset import CorpusDescription, MoleculeRequest, open_molecules
 from gsx.stages.prepare.readers.csv_tables import read_table
-from gsx.stages.prepare.splitting import Rule
+from gsx.stages.prepare.splitting import SplitRule
 from gsx.stages.prepare.targets import Labels
 
 TARGET = "HIV_active"
 _RULE = {
-    "hiv-size": Rule(descending=True, train=0.8, val=0.1, held_out=0.1, environments=10),
-    "hiv-scaffold": Rule(train=0.8, val=0.1, held_out=0.1, environments=10),
+    "hiv-size": SplitRule(descending=True, train=0.8, val=0.1, held_out=0.1, environments=10),
+    "hiv-scaffold": SplitRule(train=0.8, val=0.1, held_out=0.1, environments=10),
 }
 _RAW = RawFile(
     paths=("hiv/HIV.csv.gz", "hiv/HIV.csv"),
@@ -64,10 +70,10 @@ class _Rows:
     """``[n]`` 1, 0, or NaN where it is not known."""
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe a dataset of the family."""
     counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
-    return Card(shift=name.removeprefix("hiv-"), counts=counts, raw=(_RAW,))
+    return DatasetMetadata(shift=name.removeprefix("hiv-"), counts=counts, raw=(_RAW,))
 
 
 def size(name: str, num_graphs: int | None) -> None:
@@ -78,12 +84,12 @@ def size(name: str, num_graphs: int | None) -> None:
         )
 
 
-def open_hiv(order: Order) -> Source:
+def open_hiv(order: DatasetRequest) -> PreparedDataset:
     """Read the raw file, split its rows and make the graphs of those that can be read."""
     ((raw_name, path),) = order.raw.items()
     rows = read_rows(path, raw_name)
     shift = order.name.removeprefix("hiv-")
-    asked = Asked(
+    asked = MoleculeRequest(
         where=raw_name,
         smiles=rows.smiles,
         labels=Labels(
@@ -96,8 +102,9 @@ def open_hiv(order: Order) -> Source:
         domain=shift,
         rule=_RULE[order.name],
         unreadable_placed=True,
+        executor=order.executor,
     )
-    about = About(
+    about = CorpusDescription(
         name=order.name,
         description=(
             "Molecules and whether each inhibits HIV replication in the screen of the Drug "
@@ -122,9 +129,9 @@ def read_rows(path: Path, name: str) -> _Rows:
     return _Rows([text.strip() for text in smiles], active)
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=tuple(_COUNTS),
-    card=card,
+    metadata=card,
     size=size,
     open=open_hiv,
 )

@@ -53,8 +53,8 @@ def superpixels(image: Array, count: int = NODES) -> tuple[Array, Array]:
     return means[:, 0].astype(np.float32), means[:, 1:].astype(np.float32)
 
 
-def read_block(block: Mapping[str, Array]) -> dict[str, Array]:
-    """Make superpixels and edges of a block of ``workers``: ``images`` ``[B, H, W]`` uint8."""
+def superpixels_of_block(block: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the superpixels and edges of a block with ``images`` ``[B, H, W]`` uint8."""
     found = [superpixels(image / 255.0) for image in block["images"]]
     center = np.stack([center for _, center in found])
     counts, src, dst = nearest_edges(center)

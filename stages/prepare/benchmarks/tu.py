@@ -21,31 +21,31 @@ from gsx.ragged import Ints
 from gsx.schema import SPLITS, CorpusInfo
 from gsx.seeds import rng
 from gsx.stages.prepare.dataset import (
-    Card,
-    Family,
-    Order,
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
     RawFile,
-    Source,
     check_environments,
+    reject_num_graphs,
     resolve_options,
-    size_of_files,
 )
 from gsx.stages.prepare.readers.parsed import found_columns, one_way_warning
 from gsx.stages.prepare.readers.tu import TuGraphs, read_graphs
 from gsx.stages.prepare.split_methods import OOD_VAL, UNUSED, split_counts
 from gsx.stages.prepare.splitting import (
-    Placed,
-    Rule,
-    builder,
-    domains_of,
-    environments,
-    place,
-    placed_columns,
+    SplitAssignment,
+    SplitRule,
+    assign_splits,
+    assignment_columns,
+    environment_table,
+    sorted_domains,
+    split_slicer,
 )
 from gsx.storage.artifacts.manifest import Dropped
 
 ENVIRONMENTS = 5
-_RULE = Rule(
+_RULE = SplitRule(
     kind="quantile",
     train=0.5,
     val=0.4,
@@ -84,10 +84,10 @@ _SPLITS_CITATION = (
 )
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe a dataset of the family."""
     counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
-    return Card(shift="size", counts=counts, raw=(_RAW[name],))
+    return DatasetMetadata(shift="size", counts=counts, raw=(_RAW[name],))
 
 
 def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def open_tu(order: Order) -> Source:
+def open_tu(order: DatasetRequest) -> PreparedDataset:
     """Read the raw file and split its graphs by size."""
     chosen = options(order.name, order.options)
     ((raw_name, path),) = order.raw.items()
@@ -106,18 +106,18 @@ def open_tu(order: Order) -> Source:
     nodes = graphs.table.num_nodes
     rule = replace(_RULE, environments=chosen["environments"])
     stream = rng(order.seed, "prepare", order.name, "id")
-    placed = place(domains_of(nodes.tolist(), "nodes"), rule, stream, where=raw_name)
+    placed = assign_splits(sorted_domains(nodes.tolist(), "nodes"), rule, stream, where=raw_name)
     split = placed.split
     if chosen["protocol"] == "paper":
         split = np.where(split == OOD_VAL, UNUSED, split)
-    columns = placed_columns(
+    columns = assignment_columns(
         np.arange(len(nodes)), split, placed.env_id, placed.domains.number, label[:, None], label
     )
     table = graphs.table.with_columns(graph=columns)
-    return Source(
+    return PreparedDataset(
         info=_info(order.name, graphs, placed),
         split_sizes=split_counts(split),
-        build=builder(table),
+        build=split_slicer(table),
         dropped=_unused(split),
         warnings=one_way_warning(graphs.completed),
     )
@@ -148,7 +148,7 @@ def _unused(split: Ints) -> tuple[Dropped, ...]:
     return (Dropped(reason=reason, count=count, examples=()),)
 
 
-def _info(name: str, graphs: TuGraphs, placed: Placed) -> CorpusInfo:
+def _info(name: str, graphs: TuGraphs, placed: SplitAssignment) -> CorpusInfo:
     return CorpusInfo(
         name=name,
         task="binary",
@@ -156,7 +156,7 @@ def _info(name: str, graphs: TuGraphs, placed: Placed) -> CorpusInfo:
         outputs=(_OUTPUT[name],),
         domain="size",
         domains=placed.domains.texts(),
-        environments=environments(placed),
+        environments=environment_table(placed),
         columns=found_columns(graphs.table, graphs.node_words, graphs.edge_words, outputs=1),
         num_features=graphs.table.dense("node", "node_feat").shape[1],
         description=(
@@ -168,10 +168,10 @@ def _info(name: str, graphs: TuGraphs, placed: Placed) -> CorpusInfo:
     )
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=tuple(_COUNTS),
-    card=card,
-    size=size_of_files,
+    metadata=card,
+    size=reject_num_graphs,
     options=options,
     open=open_tu,
 )

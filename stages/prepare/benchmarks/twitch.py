@@ -20,16 +20,23 @@ from gsx.errors import StageError
 from gsx.ragged import Ints, Ragged, concat_ragged
 from gsx.schema import SPLITS
 from gsx.seeds import rng
-from gsx.stages.prepare.dataset import Card, Family, Order, RawFile, Source, size_of_files
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+    RawFile,
+    reject_num_graphs,
+)
 from gsx.stages.prepare.node_dataset import (
-    About,
+    NodeCorpusDescription,
     NodeGraph,
-    bags,
-    check_ends,
-    node_source,
+    bags_of_words,
+    check_edge_endpoints,
+    node_dataset,
 )
 from gsx.stages.prepare.readers.csv_tables import read_bytes, read_table, whole_numbers
-from gsx.stages.prepare.splitting import Rule, domains_of, place
+from gsx.stages.prepare.splitting import SplitRule, assign_splits, sorted_domains
 from gsx.stages.prepare.targets import Labels
 from gsx.storage.artifacts.manifest import Dropped
 
@@ -37,7 +44,7 @@ NAME = "twitch-language"
 FOLDERS = {"DE": "DE", "ENGB": "EN", "ES": "ES", "FR": "FR", "PTBR": "PT", "RU": "RU"}
 """Folder of every language, and what the language is called."""
 FEATURES = 3170
-_RULE = Rule(train=0.6, val=0.2, held_out=0.1, environments=10)
+_RULE = SplitRule(train=0.6, val=0.2, held_out=0.1, environments=10)
 _COUNTS = (14448, 3412, 3412, 6551, 6297)
 """As published, where two streamers are counted twice."""
 _PARTS = ("target.csv", "features.json", "edges.csv")
@@ -45,7 +52,7 @@ _WHAT = (
     "the Twitch social networks of MUSAE (snap.stanford.edu/data/twitch-social-networks.html): "
     "targets, features and edges of six languages"
 )
-_ABOUT = About(
+_ABOUT = NodeCorpusDescription(
     name=NAME,
     domain="language",
     description=(
@@ -74,7 +81,7 @@ class Network:
     """Rows of the targets that name a streamer again."""
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe the dataset."""
     del name
     raw = tuple(
@@ -86,10 +93,10 @@ def card(name: str) -> Card:
         for part in _PARTS
     )
     counts = dict(zip(SPLITS, _COUNTS, strict=False))
-    return Card(shift="language", level="node", counts=counts, raw=raw)
+    return DatasetMetadata(shift="language", level="node", counts=counts, raw=raw)
 
 
-def open_twitch(order: Order) -> Source:
+def open_twitch(order: DatasetRequest) -> PreparedDataset:
     """Read all networks, one language after the other, and split streamers by language."""
     found = list(order.raw.items())
     parts = [read_network(found[start : start + 3]) for start in range(0, len(found), 3)]
@@ -110,7 +117,7 @@ def open_twitch(order: Order) -> Source:
             y=mature[:, None].astype(np.float32),
             label=mature,
         ),
-        placed=place(domains_of(keys, "language"), _RULE, stream, where=NAME),
+        placed=assign_splits(sorted_domains(keys, "language"), _RULE, stream, where=NAME),
     )
     again = [
         (name, row)
@@ -126,7 +133,7 @@ def open_twitch(order: Order) -> Source:
                 examples=tuple(f"{name}, row {row}" for name, row in again[:1000]),
             ),
         )
-    return node_source(graph, _ABOUT, dropped=dropped)
+    return node_dataset(graph, _ABOUT, dropped=dropped)
 
 
 def read_network(files: list[tuple[str, Path]]) -> Network:
@@ -153,7 +160,7 @@ def read_network(files: list[tuple[str, Path]]) -> Network:
     repeated = sorted(set(range(len(number))) - set(first.tolist()))
     pairs = read_table(edges_path, edges, _WHAT)
     src, dst = (whole_numbers(pairs.column(end), edges, end) for end in ("from", "to"))
-    check_ends(src, dst, len(known), edges)
+    check_edge_endpoints(src, dst, len(known), edges)
     return Network(
         _features(read_bytes(words_path, words), words, len(known)),
         mature[first],
@@ -186,12 +193,12 @@ def _features(data: bytes, name: str, nodes: int) -> Ragged:
             f"{name}: streamer {row[bad[0]]} has feature {column[bad[0]]}; features are numbered "
             f"0..{FEATURES - 1}."
         )
-    return bags(row, column, nodes)
+    return bags_of_words(row, column, nodes)
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=(NAME,),
-    card=card,
-    size=size_of_files,
+    metadata=card,
+    size=reject_num_graphs,
     open=open_twitch,
 )

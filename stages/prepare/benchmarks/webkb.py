@@ -19,23 +19,30 @@ from pathlib import Path
 import numpy as np
 
 from gsx.errors import StageError
-from gsx.ragged import Ints, Ragged, concat_ragged, rows_of
+from gsx.ragged import Ints, Ragged, concat_ragged, row_indices
 from gsx.schema import SPLITS
 from gsx.seeds import rng
-from gsx.stages.graphs.label_alignment import Entries, numbering
-from gsx.stages.prepare.dataset import Card, Family, Order, RawFile, Source, size_of_files
+from gsx.stages.graphs.label_alignment import SparseEntries, align_labels
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+    RawFile,
+    reject_num_graphs,
+)
 from gsx.stages.prepare.node_dataset import (
-    About,
+    NodeCorpusDescription,
     NodeGraph,
-    bags,
-    check_ends,
-    node_source,
-    same_bags,
+    bags_of_words,
+    check_edge_endpoints,
+    count_equal_bags,
+    node_dataset,
 )
 from gsx.stages.prepare.readers.csv_tables import read_bytes, whole_numbers
 from gsx.stages.prepare.split_methods import OOD_TEST, OOD_VAL, TRAIN
-from gsx.stages.prepare.splitting import Rule, domains_of, place
-from gsx.stages.prepare.targets import labels_of
+from gsx.stages.prepare.splitting import SplitRule, assign_splits, sorted_domains
+from gsx.stages.prepare.targets import parse_labels
 
 NAME, ALIGNED = "webkb-university", "webkb-aligned"
 UNIVERSITIES = ("wisconsin", "cornell", "texas")
@@ -45,7 +52,7 @@ MEANING = (1, 0, 3, 4, 2)
 """The class of Cornell and Texas that each class of Wisconsin is, as words tell them best. Sizes
 agree: from the largest to the smallest 101, 33, 30, 18 and 1 pages there, 118, 70, 32, 21 and 10
 here."""
-_RULE = Rule(kind="column", train=0.6, val=0.2, held_out=0.1, environments=2)
+_RULE = SplitRule(kind="column", train=0.6, val=0.2, held_out=0.1, environments=2)
 _COUNTS = (244, 61, 61, 125, 126)
 _FILES = ("out1_node_feature_label.txt", "out1_graph_edges.txt")
 _HEADERS = (["node_id", "feature", "label"], ["node_id", "node_id"])
@@ -53,7 +60,7 @@ _WHAT = (
     "WebKB as Geom-GCN publishes it (graphdml-uiuc-jlu/geom-gcn, new_data): two tables parted by "
     "tabs per university"
 )
-_ABOUT = About(
+_ABOUT = NodeCorpusDescription(
     name=NAME,
     domain="university",
     description=(
@@ -90,7 +97,7 @@ class Pages:
     dst: Ints
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe the dataset."""
     del name
     raw = tuple(
@@ -99,10 +106,10 @@ def card(name: str) -> Card:
         for file in _FILES
     )
     counts = dict(zip(SPLITS, _COUNTS, strict=False))
-    return Card(shift="university", level="node", counts=counts, raw=raw)
+    return DatasetMetadata(shift="university", level="node", counts=counts, raw=raw)
 
 
-def open_webkb(order: Order) -> Source:
+def open_webkb(order: DatasetRequest) -> PreparedDataset:
     """Read all pages, one university after the other, and split them."""
     found = list(order.raw.items())
     pages = [
@@ -122,7 +129,7 @@ def open_webkb(order: Order) -> Source:
     given = np.full(len(owner), TRAIN)
     tested = np.flatnonzero(owner == UNIVERSITIES.index(TESTED))
     given[tested[: len(tested) // 2]], given[tested[len(tested) // 2 :]] = OOD_VAL, OOD_TEST
-    domains = domains_of([UNIVERSITIES[number] for number in owner], "university")
+    domains = sorted_domains([UNIVERSITIES[number] for number in owner], "university")
     stream = rng(order.seed, "prepare", NAME, "id")
     label = np.concatenate([each.label for each in pages])
     if order.name == ALIGNED:
@@ -132,14 +139,14 @@ def open_webkb(order: Order) -> Source:
         num_features=pages[0].width,
         src=np.concatenate([each.src + start for each, start in zip(pages, first, strict=False)]),
         dst=np.concatenate([each.dst + start for each, start in zip(pages, first, strict=False)]),
-        labels=labels_of(
+        labels=parse_labels(
             label[:, None].astype(np.float64), ["label"], "classification", "accuracy", order.name
         ),
-        placed=place(domains, _RULE, stream, where=order.name, given=given),
+        placed=assign_splits(domains, _RULE, stream, where=order.name, given=given),
     )
     about = _ALIGNED if order.name == ALIGNED else _ABOUT
     warnings = [*_twins(words, label, sizes), *_numbers(graph, label, owner)]
-    return node_source(graph, about, warnings=tuple(warnings))
+    return node_dataset(graph, about, warnings=tuple(warnings))
 
 
 def _numbers(graph: NodeGraph, label: Ints, owner: Ints) -> Iterator[str]:
@@ -147,13 +154,13 @@ def _numbers(graph: NodeGraph, label: Ints, owner: Ints) -> Iterator[str]:
     tested = owner == UNIVERSITIES.index(TESTED)
     words = graph.features
     assert isinstance(words, Ragged)
-    entries = Entries(rows_of(words.ptr), words.values, np.ones(len(words.values)))
-    found = numbering(entries, label, ~tested, tested, int(label.max()) + 1)
+    entries = SparseEntries(row_indices(words.ptr), words.values, np.ones(len(words.values)))
+    found = align_labels(entries, label, ~tested, tested, int(label.max()) + 1)
     if found is not None and found.differs:
         yield (
             f"classes of {TESTED} are numbered otherwise: by their words {found.agreement:.1%} of "
             f"its pages are told as their own class and {found.best:.1%} if classes 0 to "
-            f"{len(found.meaning) - 1} are read as {', '.join(map(str, found.meaning))}. Scores on "
+            f"{len(found.matched_class) - 1} are read as {', '.join(map(str, found.matched_class))}. Scores on "
             f"it say little; prepare {ALIGNED} instead."
         )
 
@@ -166,7 +173,10 @@ def _twins(words: Ragged, label: Ints, sizes: list[int]) -> list[str]:
             if sizes[one] != sizes[two]:
                 continue
             left, right = (np.arange(first[each], first[each + 1]) for each in (one, two))
-            if same_bags(words, left, right) == sizes[one] and (label[left] == label[right]).all():
+            if (
+                count_equal_bags(words, left, right) == sizes[one]
+                and (label[left] == label[right]).all()
+            ):
                 found.append(
                     f"{UNIVERSITIES[one]} and {UNIVERSITIES[two]} hold the same {sizes[one]} "
                     "pages: features and labels are equal, and only links differ. Held-out pages "
@@ -203,9 +213,11 @@ def read_pages(about: tuple[str, Path], links: tuple[str, Path]) -> Pages:
     src, dst = (
         whole_numbers([pair[end] for pair in pairs], edge_name, "node_id") for end in (0, 1)
     )
-    check_ends(src, dst, len(rows), edge_name)
+    check_edge_endpoints(src, dst, len(rows), edge_name)
     label = whole_numbers([each[2] for each in rows], name, "label")[order]
-    words = bags(np.array(row, dtype=np.int64), np.array(column, dtype=np.int64), len(rows))
+    words = bags_of_words(
+        np.array(row, dtype=np.int64), np.array(column, dtype=np.int64), len(rows)
+    )
     return Pages(words, width, label, src, dst)
 
 
@@ -227,9 +239,9 @@ def _rows(path: Path, name: str, header: list[str]) -> list[list[str]]:
     return lines[1:]
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=(NAME, ALIGNED),
-    card=card,
-    size=size_of_files,
+    metadata=card,
+    size=reject_num_graphs,
     open=open_webkb,
 )

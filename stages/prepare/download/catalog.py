@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gsx.stages.prepare.dataset import Card
+from gsx.stages.prepare.dataset import DatasetMetadata
 
 _GITHUB = "https://raw.githubusercontent.com"
 _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
@@ -191,7 +191,7 @@ REMOTE_FILES: Mapping[str, RemoteFile] = {
 """By the path that each has under the folder of raw files."""
 
 
-def remote_files(card: Card) -> dict[str, RemoteFile] | None:
+def remote_files(card: DatasetMetadata) -> dict[str, RemoteFile] | None:
     """Return what to fetch for a dataset, by path; None where a file of it is not published so."""
     found: dict[str, RemoteFile] = {}
     for needed in card.raw:

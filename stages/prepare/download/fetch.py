@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gsx.errors import UsageError
-from gsx.stages.prepare.dataset import Card
+from gsx.stages.prepare.dataset import DatasetMetadata
 from gsx.stages.prepare.download.catalog import remote_files
 from gsx.stages.prepare.download.download import download
 
@@ -28,7 +28,7 @@ class Fetched:
 
 
 def fetch_dataset(
-    name: str, card: Card, folder: Path | None, progress: Callable[[int, int], None]
+    name: str, card: DatasetMetadata, folder: Path | None, progress: Callable[[int, int], None]
 ) -> list[Fetched]:
     """Bring the raw files of a dataset that are not there into ``folder``.
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from gsx.errors import StageError, nearest
+from gsx.errors import StageError, did_you_mean
 from gsx.ragged import Array, Ints
 from gsx.schema import SPLITS
 from gsx.stages.prepare.readers.archives import RATIO, SMALL
@@ -41,7 +41,7 @@ _DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ":
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coded:
+class CodedColumn:
     """A column that has few values, or many: every value once, and which one a row has."""
 
     values: Sequence[int] | Sequence[float] | Sequence[str]
@@ -75,7 +75,7 @@ class Table:
         """Return the cells of a column; ``hint`` ends the error when there is none."""
         return list(self.cells(name, hint))
 
-    def keys(self, name: str) -> Coded:
+    def keys(self, name: str) -> CodedColumn:
         """Return a column as whole numbers, as numbers or, if one cell is neither, as text."""
         known: dict[str, int] = {}
         code = array("q")
@@ -93,7 +93,7 @@ class Table:
                 raise StageError(
                     f"{self.name}, row {row}: {name} is `{text[:40]}`, too large a number."
                 )
-        return Coded(values, np.array(code, dtype=np.int64))
+        return CodedColumn(values, np.array(code, dtype=np.int64))
 
     def splits(self, name: str) -> Ints:
         """Return the splits that a column names, as codes ``[n]``."""
@@ -123,7 +123,7 @@ class Table:
     def _place(self, name: str, hint: str) -> int:
         """Return the place of a column in the header."""
         if name not in self.header:
-            guess = nearest(name, self.header)
+            guess = did_you_mean(name, self.header)
             more = hint or (f" {guess}" if guess.startswith("Did") else "")
             header = ",".join(self.header)
             raise StageError(f"{self.name} has no column `{name}`; its header is `{header}`.{more}")

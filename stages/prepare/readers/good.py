@@ -16,7 +16,7 @@ import numpy as np
 
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, pointers
-from gsx.stages.prepare.readers.parsed import Found
+from gsx.stages.prepare.readers.parsed import ParsedGraphs
 from gsx.stages.prepare.readers.pt_files import Fields, read_fields
 from gsx.stages.prepare.readers.pyg import found_of
 from gsx.stages.prepare.split_methods import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN
@@ -62,7 +62,7 @@ def _advice(path: Path, folder: Path) -> str:
     return "Name the folder of one domain, such as `--good GOODMotif/size`."
 
 
-def read_good(path: Path, chosen: Mapping[str, Any]) -> Found:
+def read_good(path: Path, chosen: Mapping[str, Any]) -> ParsedGraphs:
     """Read the files of one shift."""
     files = good_files(path, chosen)
     where = f"{path.name} ({chosen['split_column']})"

@@ -11,11 +11,11 @@ import numpy as np
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, pointers
 from gsx.stages.prepare.readers.csv_tables import MISSING, Table, read_table
-from gsx.stages.prepare.readers.parsed import Found, graph_table, told_features
-from gsx.stages.prepare.splitting import Key
+from gsx.stages.prepare.readers.parsed import ParsedGraphs, graph_table, told_features
+from gsx.stages.prepare.splitting import DomainKey
 
 
-def read_nodes(path: Path, chosen: Mapping[str, Any]) -> Found:
+def read_nodes(path: Path, chosen: Mapping[str, Any]) -> ParsedGraphs:
     """Read the tables of a user."""
     edges = Path(chosen["edges"])
     nodes = read_table(path, path.name, "a table of nodes with a header")
@@ -26,10 +26,10 @@ def read_nodes(path: Path, chosen: Mapping[str, Any]) -> Found:
     ends, count = np.stack([src, dst]), nodes.count
     table, _ = graph_table(pointers([count]), pointers([len(src)]), ends, feat, None)
     domain = chosen["domain"].removeprefix("column:")
-    columns: dict[str, Sequence[Key]] = {}
+    columns: dict[str, Sequence[DomainKey]] = {}
     if domain != chosen["domain"]:
         columns[domain] = nodes.keys(domain).cells
-    return Found(
+    return ParsedGraphs(
         where=path.name,
         level="node",
         table=table,

@@ -22,7 +22,7 @@ from gsx.ragged import Array, Ints, pointers
 from gsx.stages.prepare.readers.archives import Archive
 from gsx.stages.prepare.readers.csv_tables import Table, read_bytes, read_table
 from gsx.stages.prepare.readers.parsed import (
-    Found,
+    ParsedGraphs,
     as_rows,
     check_local_ends,
     graph_table,
@@ -31,8 +31,8 @@ from gsx.stages.prepare.readers.parsed import (
 )
 from gsx.stages.prepare.readers.pt_files import load
 from gsx.stages.prepare.split_methods import OOD_TEST, OOD_VAL, TRAIN, UNUSED
-from gsx.stages.prepare.splitting import Key
-from gsx.stages.prepare.targets import told_task
+from gsx.stages.prepare.splitting import DomainKey
+from gsx.stages.prepare.targets import infer_task
 
 _NEEDED = {"edge": "edge_index", "num-node-list": "num_nodes_list",
            "num-edge-list": "num_edges_list"}  # fmt: skip
@@ -110,7 +110,7 @@ def _split_files(path: Path, chosen: Mapping[str, Any]) -> dict[str, Path]:
     return found
 
 
-def read_ogb(path: Path, chosen: Mapping[str, Any]) -> Found:
+def read_ogb(path: Path, chosen: Mapping[str, Any]) -> ParsedGraphs:
     """Read the files of a dataset."""
     files = ogb_files(path, chosen)
     parts = _Parts(path.name, files)
@@ -136,14 +136,14 @@ def read_ogb(path: Path, chosen: Mapping[str, Any]) -> Found:
     mapping = _mapping(files, len(nodes), path.name)
     names = _task_names(mapping, labels.shape[1])
     labels, names = _asked(labels.astype(np.float64), names, chosen["targets"], path.name)
-    return Found(
+    return ParsedGraphs(
         where=path.name,
         table=table,
         node_words=node_words,
         edge_words=edge_words,
         targets=labels,
         names=names,
-        task=told_task(labels),
+        task=infer_task(labels),
         columns=_columns(mapping, chosen["domain"]),
         given=_given(files, len(nodes), path.name),
         # OGB stores every edge once; only where some are in both directions are others odd.
@@ -271,7 +271,7 @@ def _asked(
     return labels[:, kept], tuple(names[place] for place in kept)
 
 
-def _columns(mapping: Table | None, domain: str) -> dict[str, Sequence[Key]]:
+def _columns(mapping: Table | None, domain: str) -> dict[str, Sequence[DomainKey]]:
     """Return the facts per graph that ``domain`` needs."""
     if mapping is None:
         return {}

@@ -11,15 +11,15 @@ import numpy as np
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints, pointers
 from gsx.schema import Column, Feature, Level, corpus_columns
-from gsx.stages.prepare.splitting import Key
-from gsx.stages.prepare.targets import TaskAsked
+from gsx.stages.prepare.splitting import DomainKey
+from gsx.stages.prepare.targets import TaskOption
 from gsx.table import GraphTable
 
 _MOST_WORDS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class ParsedGraphs:
     """Graphs as they were read; what is labelled, graphs or the nodes of one, are its items."""
 
     where: str
@@ -34,9 +34,9 @@ class Found:
     """``[n, T]`` numbers to learn, NaN where not known."""
     names: tuple[str, ...]
     """What each target is called."""
-    task: TaskAsked = "auto"
+    task: TaskOption = "auto"
     """What the targets look like, for users who do not say."""
-    columns: Mapping[str, Sequence[Key]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[DomainKey]] = field(default_factory=dict)
     """Further facts per item, by name: what items may be sorted by."""
     given: Ints | None = None
     """``[n]`` split of every item where the files say so, -1 for none."""

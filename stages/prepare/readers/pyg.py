@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gsx.errors import StageError, nearest
+from gsx.errors import StageError, did_you_mean
 from gsx.ragged import Array, Ints, pointers
 from gsx.stages.prepare.readers.parsed import (
-    Found,
+    ParsedGraphs,
     as_rows,
     check_local_ends,
     graph_table,
@@ -20,8 +20,8 @@ from gsx.stages.prepare.readers.parsed import (
 )
 from gsx.stages.prepare.readers.pt_files import Fields, read_fields
 from gsx.stages.prepare.split_methods import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN, UNUSED
-from gsx.stages.prepare.splitting import Key
-from gsx.stages.prepare.targets import told_task
+from gsx.stages.prepare.splitting import DomainKey
+from gsx.stages.prepare.targets import infer_task
 
 MASKS = {
     "train_mask": TRAIN,
@@ -37,12 +37,12 @@ EDGES_BARE = (
 _STRUCTURE = ("x", "edge_index", "edge_attr", "num_nodes")
 
 
-def read_pyg(path: Path, chosen: Mapping[str, Any]) -> Found:
+def read_pyg(path: Path, chosen: Mapping[str, Any]) -> ParsedGraphs:
     """Read the file of a user."""
     return found_of(read_fields(path, path.name), chosen["targets"] or ("y",), path.name)
 
 
-def found_of(fields: Fields, targets: Sequence[str], where: str) -> Found:
+def found_of(fields: Fields, targets: Sequence[str], where: str) -> ParsedGraphs:
     """Return graphs; where there is one and its nodes are labelled, nodes are the items."""
     for name in (*_STRUCTURE[:3], *targets):
         if name in fields.unread:
@@ -76,7 +76,7 @@ def found_of(fields: Fields, targets: Sequence[str], where: str) -> Found:
     matrix, names = _named(values)
     columns, unread = _columns(fields, targets, len(matrix))
     env = columns.get("env_id")
-    return Found(
+    return ParsedGraphs(
         where=where,
         level="node" if nodes else "graph",
         table=table,
@@ -84,7 +84,7 @@ def found_of(fields: Fields, targets: Sequence[str], where: str) -> Found:
         edge_words=edge_words,
         targets=matrix,
         names=names,
-        task=told_task(matrix),
+        task=infer_task(matrix),
         columns=columns,
         given=_masked(fields, len(matrix), where) if nodes else None,
         env=None if env is None else np.array(env, dtype=np.int64),
@@ -124,7 +124,7 @@ def _target(fields: Fields, name: str, node_ptr: Ints, where: str) -> Array:
     found = fields.array(name)
     if found is None:
         raise StageError(
-            f"{where}: graphs have no numbers `{name}`. {nearest(name, fields.values)} Name what "
+            f"{where}: graphs have no numbers `{name}`. {did_you_mean(name, fields.values)} Name what "
             "to learn with `--target NAME`."
         )
     ptr, values = found
@@ -171,9 +171,9 @@ def _features(fields: Fields, where: str, *, nodes: bool) -> tuple[Any, Any, Any
 
 def _columns(
     fields: Fields, targets: Sequence[str], count: int
-) -> tuple[dict[str, list[Key]], list[str]]:
+) -> tuple[dict[str, list[DomainKey]], list[str]]:
     """Return what items may be sorted by, and the names of what is not read."""
-    columns: dict[str, list[Key]] = {}
+    columns: dict[str, list[DomainKey]] = {}
     unread = list(fields.unread)
     for name, (ptr, values) in fields.values.items():
         if name in (*_STRUCTURE, *targets, *MASKS):

@@ -1,147 +1,140 @@
-"""Read many SMILES into graphs that wait on disk until they are written.
+"""Parse SMILES in blocks and keep the graphs in a temporary file until they are written.
 
-What decides splits is kept in memory: a few numbers per molecule, and every scaffold once. Atoms,
-bonds and texts, which are much more, are not.
+Only the data that determines splits stays in memory: a few numbers per molecule, and each scaffold
+once. Atoms, bonds and texts are on disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
-from gsx.ragged import Array, Ints, Ragged, pointers, text_rows, texts_of
-from gsx.stages.prepare.array_blocks import Block, Spill
-from gsx.stages.prepare.block_executor import spread, worker_count
+from gsx.ragged import Array, Ints, Ragged, decode_texts, encode_texts, pointers
+from gsx.stages.array_blocks import Block, SpillFile
+from gsx.stages.block_executor import BlockExecutor
 from gsx.table import GraphTable, concat
 
-BLOCK = 1024
-"""SMILES that one process reads at a time."""
-LISTED = 1000
-"""Rows that cannot be read whose reasons are kept."""
+BLOCK_ROWS = 1024
+"""SMILES per block."""
+MAX_REASONS = 1000
+"""Unreadable rows for which the reason is kept."""
 
 
 @dataclass(slots=True)
-class Refused:
-    """Rows that could not be read."""
+class RejectedRows:
+    """Unreadable rows."""
 
     rows: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
-    """Characters of each text."""
+    """Number of characters of each text."""
     reasons: dict[int, str] = field(default_factory=dict)
-    """Why, by row, of the first that were met."""
+    """Row → reason, for the first rows."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def add(self, start: int, texts: list[str], lost: Ints, reasons: list[str]) -> None:
-        """Note the rows ``lost`` of a block of texts that begins at row ``start``."""
-        for row, reason in zip(lost.tolist(), reasons, strict=True):
+    def add(self, start: int, texts: list[str], rejected: Ints, reasons: list[str]) -> None:
+        """Add the rows ``rejected`` of a block of texts that starts at row ``start``."""
+        for row, reason in zip(rejected.tolist(), reasons, strict=True):
             self.rows.append(start + row)
             self.lengths.append(len(texts[row]))
-            if len(self.reasons) < LISTED:
+            if len(self.reasons) < MAX_REASONS:
                 self.reasons[start + row] = reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MoleculeRows:
-    """What could be read of some SMILES."""
+class ParsedMolecules:
+    """Molecules parsed from SMILES."""
 
     count: int
-    """Texts in all."""
+    """Total number of texts."""
     rows: Ints
     """``[G]`` row of each molecule among the texts."""
     sizes: Ints
-    """``[G]`` atoms of each."""
+    """``[G]`` number of atoms."""
     scaffold: Ints
-    """``[G]`` place of the scaffold of each in ``scaffolds``."""
+    """``[G]`` index into ``scaffolds``."""
     scaffolds: Sequence[str]
     """Distinct SMILES of Bemis-Murcko scaffolds without chirality; empty without rings."""
-    refused: Refused
-    spill: Spill
+    refused: RejectedRows
+    spill: SpillFile
     first: Ints
     """``[B + 1]`` first molecule of every block on disk."""
 
     def take(self, chosen: Ints) -> GraphTable:
-        """Return molecules by number, which must rise, with the columns smiles and scaffold."""
-        places = np.searchsorted(chosen, self.first)
-        parts = [
+        """Return molecules by increasing index, with the columns ``smiles`` and ``scaffold``."""
+        bounds = np.searchsorted(chosen, self.first)
+        tables = [
             _table(self.spill.read(block), chosen[start:stop] - self.first[block])
-            for block, (start, stop) in enumerate(pairwise(places.tolist()))
+            for block, (start, stop) in enumerate(pairwise(bounds.tolist()))
             if start < stop
         ]
-        return concat(parts or [_table(self.spill.read(0), chosen)])
+        return concat(tables or [_table(self.spill.read(0), chosen)])
 
 
-def read_smiles(texts: Iterable[str], workers: int | None = None) -> MoleculeRows:
-    """Read many SMILES, in several processes where there are many."""
-    spill, refused, known = Spill(), Refused(), dict[str, int]()
+def read_smiles(texts: Iterable[str], executor: BlockExecutor) -> ParsedMolecules:
+    """Parse SMILES in blocks with an executor."""
+    spill, refused, scaffold_ids = SpillFile(), RejectedRows(), dict[str, int]()
     rows, sizes, scaffold = [], [], []
     waiting: list[list[str]] = []
     start = 0
-    for found in _answers(_blocks(texts, waiting), workers):
+    for result in executor.map(parse_block, _blocks(texts, waiting)):
         block = waiting.pop(0)
-        inside = found.pop("rows")
-        refused.add(start, block, found.pop("refused"), _arrays_text(found, "reason"))
+        inside = result.pop("rows")
+        refused.add(start, block, result.pop("refused"), _arrays_text(result, "reason"))
         rows.append(start + inside)
-        sizes.append(np.diff(found["node_ptr"]).astype(np.int32))
-        names = _arrays_text(found, "scaffold")
+        sizes.append(np.diff(result["node_ptr"]).astype(np.int32))
+        names = _arrays_text(result, "scaffold")
         scaffold.append(
-            np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int32)
+            np.array(
+                [scaffold_ids.setdefault(name, len(scaffold_ids)) for name in names], dtype=np.int32
+            )
         )
-        spill.add({**found, **_text_arrays([block[row] for row in inside.tolist()], "smiles")})
+        spill.append({**result, **_text_arrays([block[row] for row in inside.tolist()], "smiles")})
         start += len(block)
-    return MoleculeRows(
+    return ParsedMolecules(
         count=start,
-        rows=_joined(rows),
-        sizes=_joined(sizes),
-        scaffold=_joined(scaffold),
-        scaffolds=tuple(known),
+        rows=_concatenate(rows),
+        sizes=_concatenate(sizes),
+        scaffold=_concatenate(scaffold),
+        scaffolds=tuple(scaffold_ids),
         refused=refused,
         spill=spill,
-        first=pointers([len(each) for each in rows]),
+        first=pointers([len(block_rows) for block_rows in rows]),
     )
 
 
-def read_block(block: Block) -> dict[str, Array]:
-    """Read the SMILES of a block of ``workers``."""
+def parse_block(block: Block) -> dict[str, Array]:
+    """Parse the SMILES of a block."""
     from gsx.stages.chem.smiles_reader import read_molecules
 
-    found = read_molecules(_arrays_text(block, "smiles"))
-    table = found.table
+    parsed = read_molecules(_arrays_text(block, "smiles"))
+    table = parsed.table
     return {
         "node_ptr": table.node_ptr,
         "edge_ptr": table.edge_ptr,
         "node_feat": table.dense("node", "node_feat"),
         **{name: table.dense("edge", name) for name in ("edge_src", "edge_dst", "edge_attr")},
-        "rows": found.rows,
-        "refused": np.array(list(found.refused), dtype=np.int64),
-        **_text_arrays(found.scaffolds, "scaffold"),
-        **_text_arrays(list(found.refused.values()), "reason"),
+        "rows": parsed.rows,
+        "refused": np.array(list(parsed.refused), dtype=np.int64),
+        **_text_arrays(parsed.scaffolds, "scaffold"),
+        **_text_arrays(list(parsed.refused.values()), "reason"),
     }
 
 
 def _blocks(texts: Iterable[str], waiting: list[list[str]]) -> Iterator[dict[str, Array]]:
-    """Yield texts in blocks, at least one, and leave each in ``waiting`` for its answer."""
-    left = iter(texts)
-    block = list(islice(left, BLOCK))
+    """Yield texts in blocks, at least one, and append each to ``waiting`` until its result comes."""
+    remaining = iter(texts)
+    block = list(islice(remaining, BLOCK_ROWS))
     while True:
         waiting.append(block)
         yield _text_arrays(block, "smiles")
-        block = list(islice(left, BLOCK))
+        block = list(islice(remaining, BLOCK_ROWS))
         if not block:
             return
-
-
-def _answers(blocks: Iterator[dict[str, Array]], workers: int | None) -> Iterator[dict[str, Array]]:
-    """Return what is read of each block, in this process where there is one block alone."""
-    ahead = list(islice(blocks, 2))
-    count = 1
-    if len(ahead) > 1:
-        count = worker_count() if workers is None else workers
-    return spread("smiles", chain(ahead, blocks), count)
 
 
 def _table(block: Block, chosen: Ints) -> GraphTable:
@@ -155,8 +148,8 @@ def _table(block: Block, chosen: Ints) -> GraphTable:
     ).take(chosen)
 
 
-def _joined(parts: list[Array]) -> Ints:
-    return np.concatenate(parts).astype(np.int64)
+def _concatenate(arrays: list[Array]) -> Ints:
+    return np.concatenate(arrays).astype(np.int64)
 
 
 def _lists(block: Block, name: str) -> Ragged:
@@ -164,9 +157,9 @@ def _lists(block: Block, name: str) -> Ragged:
 
 
 def _text_arrays(texts: Sequence[str], name: str) -> dict[str, Array]:
-    rows = text_rows(texts)
+    rows = encode_texts(texts)
     return {f"{name}_ptr": rows.ptr, f"{name}_bytes": rows.values}
 
 
 def _arrays_text(block: Block, name: str) -> list[str]:
-    return texts_of(_lists(block, name))
+    return decode_texts(_lists(block, name))

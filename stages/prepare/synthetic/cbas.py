@@ -12,9 +12,19 @@ import numpy as np
 
 from gsx.schema import SPLITS
 from gsx.seeds import rng
-from gsx.stages.prepare.dataset import Card, Family, Order, Source
-from gsx.stages.prepare.node_dataset import About, NodeGraph, node_source, one_graph
-from gsx.stages.prepare.splitting import Domains, Rule, place
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+)
+from gsx.stages.prepare.node_dataset import (
+    NodeCorpusDescription,
+    NodeGraph,
+    node_dataset,
+    reject_num_graphs_of_nodes,
+)
+from gsx.stages.prepare.splitting import ItemDomains, SplitRule, assign_splits
 from gsx.stages.prepare.synthetic.ba_shapes import houses
 from gsx.stages.prepare.targets import Labels
 
@@ -35,9 +45,9 @@ PALETTE = np.array(
     dtype=np.float32,
 )
 """``[7, 4]`` red, green, blue and opacity of every color; the last two are those of testing."""
-_RULE = Rule(train=0.8, val=0.1, held_out=0.1, environments=5)
+_RULE = SplitRule(train=0.8, val=0.1, held_out=0.1, environments=5)
 _COUNTS = (420, 70, 70, 70, 70)
-_ABOUT = About(
+_ABOUT = NodeCorpusDescription(
     name=NAME,
     domain="color",
     description=(
@@ -54,13 +64,15 @@ _ABOUT = About(
 )
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Describe the dataset."""
     del name
-    return Card(shift="color", level="node", counts=dict(zip(SPLITS, _COUNTS, strict=False)))
+    return DatasetMetadata(
+        shift="color", level="node", counts=dict(zip(SPLITS, _COUNTS, strict=False))
+    )
 
 
-def open_cbas(order: Order) -> Source:
+def open_cbas(order: DatasetRequest) -> PreparedDataset:
     """Draw the graph, give out colors, and split nodes by them."""
     graph = houses(BASE, LINKS, HOUSES, rng(order.seed, "prepare", NAME, "graph"))
     nodes = len(graph.role)
@@ -70,8 +82,8 @@ def open_cbas(order: Order) -> Source:
         np.arange(len(COLORS)), shares
     )
     # Sorted as the palette is, not by name: the last two colors are those of testing.
-    domains = Domains(COLORS, color, "color")
-    placed = place(domains, _RULE, rng(order.seed, "prepare", NAME, "id"), where=NAME)
+    domains = ItemDomains(COLORS, color, "color")
+    placed = assign_splits(domains, _RULE, rng(order.seed, "prepare", NAME, "id"), where=NAME)
     labels = Labels(
         task="classification",
         metric="accuracy",
@@ -79,7 +91,7 @@ def open_cbas(order: Order) -> Source:
         y=np.eye(len(ROLES), dtype=np.float32)[graph.role],
         label=graph.role,
     )
-    return node_source(
+    return node_dataset(
         NodeGraph(
             features=PALETTE[color],
             num_features=PALETTE.shape[1],
@@ -92,9 +104,9 @@ def open_cbas(order: Order) -> Source:
     )
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=(NAME,),
-    card=card,
-    size=one_graph,
+    metadata=card,
+    size=reject_num_graphs_of_nodes,
     open=open_cbas,
 )

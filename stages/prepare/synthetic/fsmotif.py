@@ -22,9 +22,15 @@ from gsx.errors import UsageError
 from gsx.ragged import Ints
 from gsx.schema import SPLITS, Column, CorpusInfo, Environment, corpus_columns
 from gsx.seeds import rng
-from gsx.stages.prepare.colors import COLORS, PALETTE, SHOWN_COLORS
-from gsx.stages.prepare.dataset import Card, Family, Order, Source, resolve_options
-from gsx.stages.prepare.splitting import placed_columns
+from gsx.stages.prepare.colors import COLORS, PALETTE, TRAINING_COLORS
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+    resolve_options,
+)
+from gsx.stages.prepare.splitting import assignment_columns
 from gsx.stages.prepare.synthetic.motif_graphs import BASES, MOTIFS, motif_graphs, noisy_labels
 from gsx.table import GraphTable, concat
 
@@ -68,9 +74,9 @@ def corpus_info(name: str, environments: str) -> CorpusInfo:
     structures = _structures(name)
     shown = structures[:_SHOWN_STRUCTURES]
     names = {
-        "product": [f"{s}, {color}" for s in shown for color in COLORS[:SHOWN_COLORS]],
+        "product": [f"{s}, {color}" for s in shown for color in COLORS[:TRAINING_COLORS]],
         "structure": list(shown),
-        "color": list(COLORS[:SHOWN_COLORS]),
+        "color": list(COLORS[:TRAINING_COLORS]),
     }[environments]
     return CorpusInfo(
         name=name,
@@ -125,7 +131,7 @@ def _build_block(
         env = np.full(BLOCK, -1)
     else:
         structure = generator.integers(0, _SHOWN_STRUCTURES, BLOCK)
-        color = generator.integers(0, SHOWN_COLORS, BLOCK)
+        color = generator.integers(0, TRAINING_COLORS, BLOCK)
         env = _environments(structure, color, environments)
     if name == "fsmotif-base-color":
         kind, center = structure, np.full(BLOCK, _BASE_CENTER)
@@ -136,7 +142,7 @@ def _build_block(
     width = center + generator.integers(-_SPREAD, _SPREAD + 1, BLOCK)
     graphs = motif_graphs(kind, width, motif, generator)
     label = noisy_labels(motif, generator)
-    columns = placed_columns(
+    columns = assignment_columns(
         np.arange(BLOCK),
         np.full(BLOCK, SPLITS.index(split)),
         env,
@@ -159,7 +165,7 @@ def _build_block(
 
 def _environments(structure: Ints, color: Ints, environments: str) -> Ints:
     if environments == "product":
-        return structure * SHOWN_COLORS + color
+        return structure * TRAINING_COLORS + color
     return structure if environments == "structure" else color
 
 
@@ -173,8 +179,10 @@ def _options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _card(name: str) -> Card:
-    return Card(shift=name.removeprefix("fsmotif-"), counts=split_sizes(name, DEFAULT_NUM_GRAPHS))
+def _card(name: str) -> DatasetMetadata:
+    return DatasetMetadata(
+        shift=name.removeprefix("fsmotif-"), counts=split_sizes(name, DEFAULT_NUM_GRAPHS)
+    )
 
 
 def _size(name: str, num_graphs: int | None) -> int:
@@ -183,7 +191,7 @@ def _size(name: str, num_graphs: int | None) -> int:
     return number
 
 
-def _open(order: Order) -> Source:
+def _open(order: DatasetRequest) -> PreparedDataset:
     environments = _options(order.name, order.options)["environments"]
     sizes = split_sizes(order.name, _size(order.name, order.num_graphs))
     first = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
@@ -199,12 +207,14 @@ def _open(order: Order) -> Source:
             environments=environments,
         )
 
-    return Source(info=corpus_info(order.name, environments), split_sizes=sizes, build=shard)
+    return PreparedDataset(
+        info=corpus_info(order.name, environments), split_sizes=sizes, build=shard
+    )
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=DATASETS,
-    card=_card,
+    metadata=_card,
     size=_size,
     options=_options,
     open=_open,

@@ -23,12 +23,17 @@ from typing import Literal
 
 import numpy as np
 
-from gsx.errors import StageError, UsageError, nearest
+from gsx.errors import StageError, UsageError, did_you_mean
 from gsx.provenance import source_provenance
 from gsx.ragged import Ints
 from gsx.schema import ORIGINS, SPLITS, Column, CorpusInfo, Environment, corpus_columns
 from gsx.seeds import rng
-from gsx.stages.prepare.dataset import Card, Family, Order, Source
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+)
 from gsx.stages.prepare.synthetic.motif_graphs import BASES, MOTIFS, motif_graphs, noisy_labels
 from gsx.table import GraphTable, concat
 
@@ -142,7 +147,7 @@ def build(
     """
     dataset = _specification(name)
     if split not in _MOTIF_SPLITS:
-        raise StageError(f"{name}: no split `{split}`. {nearest(split, _MOTIF_SPLITS)}")
+        raise StageError(f"{name}: no split `{split}`. {did_you_mean(split, _MOTIF_SPLITS)}")
     if not 0 <= start <= stop:
         raise StageError(f"{name}: graphs {start}:{stop} of `{split}` are no range of graphs")
     first, last = start // BLOCK, max(start, stop - 1) // BLOCK
@@ -158,7 +163,7 @@ def build(
 
 def _specification(name: str) -> _Dataset:
     if name not in _SPECIFICATIONS:
-        raise StageError(f"no Motif dataset `{name}`. {nearest(name, DATASETS)}")
+        raise StageError(f"no Motif dataset `{name}`. {did_you_mean(name, DATASETS)}")
     return _SPECIFICATIONS[name]
 
 
@@ -222,9 +227,11 @@ def _draw_domains(
     return env, np.where(agrees, motif, other)
 
 
-def _card(name: str) -> Card:
+def _card(name: str) -> DatasetMetadata:
     info = corpus_info(name)
-    return Card(shift=info.domain, level=info.level, counts=split_sizes(name, DEFAULT_NUM_GRAPHS))
+    return DatasetMetadata(
+        shift=info.domain, level=info.level, counts=split_sizes(name, DEFAULT_NUM_GRAPHS)
+    )
 
 
 def _size(name: str, num_graphs: int | None) -> int:
@@ -235,20 +242,20 @@ def _size(name: str, num_graphs: int | None) -> int:
     return number
 
 
-def _open(order: Order) -> Source:
+def _open(order: DatasetRequest) -> PreparedDataset:
     sizes = split_sizes(order.name, _size(order.name, order.num_graphs))
     first = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
 
     def shard(split: str, start: int, stop: int) -> GraphTable:
         return build(order.name, split, start, stop, seed=order.seed, first_graph_id=first[split])
 
-    return Source(info=corpus_info(order.name), split_sizes=sizes, build=shard)
+    return PreparedDataset(info=corpus_info(order.name), split_sizes=sizes, build=shard)
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=DATASETS,
     aliases=ALIASES,
-    card=_card,
+    metadata=_card,
     size=_size,
     open=_open,
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gsx.ragged import Array, Ints, pointers, ranges, rows_of
+from gsx.ragged import Array, Ints, pointers, ranges, row_indices
 
 Bools = npt.NDArray[np.bool_]
 
@@ -140,7 +140,7 @@ def bases(kind: Ints, width: Ints) -> Bases:
     height = np.maximum(1, np.frexp(width)[1].astype(np.int64) - 2)
     sizes = [width, 2 ** (height + 1) - 1, 2 * width, width + 1, width]
     node_ptr = pointers(np.choose(kind, sizes))
-    row = rows_of(node_ptr)
+    row = row_indices(node_ptr)
     node = np.arange(node_ptr[-1], dtype=np.int64) - node_ptr[row]
     kinds, widths = kind[row], width[row]
 

@@ -13,19 +13,25 @@ from typing import Any
 import numpy as np
 
 from gsx.errors import StageError, UsageError
-from gsx.stages.prepare.dataset import Card, Family, Order, Source, size_of_files
+from gsx.stages.prepare.dataset import (
+    DatasetFamily,
+    DatasetMetadata,
+    DatasetRequest,
+    PreparedDataset,
+    reject_num_graphs,
+)
 from gsx.stages.prepare.readers.good import good_files, read_good
 from gsx.stages.prepare.readers.node_tables import read_nodes
 from gsx.stages.prepare.readers.ogb import ogb_files, read_ogb
-from gsx.stages.prepare.readers.parsed import Found, one_way_warning
+from gsx.stages.prepare.readers.parsed import ParsedGraphs, one_way_warning
 from gsx.stages.prepare.readers.pyg import read_pyg
 from gsx.stages.prepare.readers.tu import read_graphs, tu_parts
-from gsx.stages.prepare.targets import TaskAsked
+from gsx.stages.prepare.targets import TaskOption
 from gsx.stages.prepare.user.options import FLAG, options, plain_name
-from gsx.stages.prepare.user.parsed_dataset import open_found
+from gsx.stages.prepare.user.parsed_dataset import open_parsed
 from gsx.stages.prepare.user.smiles import open_smiles
 
-_READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Found]] = {
+_READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], ParsedGraphs]] = {
     "ogb": read_ogb,
     "pyg": read_pyg,
     "good": read_good,
@@ -33,10 +39,10 @@ _READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Found]] = {
 }
 
 
-def card(name: str) -> Card:
+def card(name: str) -> DatasetMetadata:
     """Say that nothing is known before the files are read."""
     del name
-    return Card(shift="yours", counts={})
+    return DatasetMetadata(shift="yours", counts={})
 
 
 def files(name: str, chosen: Mapping[str, Any]) -> dict[str, Path]:
@@ -58,19 +64,19 @@ def files(name: str, chosen: Mapping[str, Any]) -> dict[str, Path]:
     return {plain_name(each.name): each for each in paths}
 
 
-def open_own(order: Order) -> Source:
+def open_own(order: DatasetRequest) -> PreparedDataset:
     """Read and split the files of a user."""
     chosen = options(order.name, order.options)
     path = Path(chosen["file"])
     if order.name == "smiles":
         source = open_smiles(order, chosen)
     elif order.name == "tu":
-        source = open_found(order, chosen, _read_tu(path, chosen))
+        source = open_parsed(order, chosen, _read_tu(path, chosen))
     else:
         found = _READERS[order.name](path, chosen)
         if order.name == "pyg" and chosen["domain"] == "auto":
             chosen["domain"] = "degree" if found.level == "node" else "size"
-        source = open_found(order, chosen, found)
+        source = open_parsed(order, chosen, found)
     if len(source.info.environments) < 2 and chosen["environments"] != 1:
         raise StageError(
             f"{path.name}: all {source.info.level}s to train on are of one environment, "
@@ -80,11 +86,11 @@ def open_own(order: Order) -> Source:
     return source
 
 
-def _read_tu(path: Path, chosen: Mapping[str, Any]) -> Found:
+def _read_tu(path: Path, chosen: Mapping[str, Any]) -> ParsedGraphs:
     """Read TU files: classes where they have labels, else values."""
     graphs = read_graphs(_tu_folder(path), path.name)
-    task: TaskAsked = chosen["task"]
-    told: TaskAsked
+    task: TaskOption = chosen["task"]
+    told: TaskOption
     if graphs.labels is None or (task == "regression" and graphs.values is not None):
         if graphs.values is None:
             raise StageError(f"{path.name}: there are no labels of graphs")
@@ -98,7 +104,7 @@ def _read_tu(path: Path, chosen: Mapping[str, Any]) -> Found:
         if len(known) == 2 and task in ("auto", "binary"):
             names, told = (f"label_{known[1]}",), "binary"
             values = (values == known[1]).astype(np.float64)
-    return Found(
+    return ParsedGraphs(
         where=path.name,
         table=graphs.table,
         node_words=graphs.node_words,
@@ -126,12 +132,12 @@ def _tu_folder(path: Path) -> Path:
     return path
 
 
-FAMILY = Family(
+FAMILY = DatasetFamily(
     names=tuple(FLAG),
     listed=False,
-    card=card,
-    size=size_of_files,
+    metadata=card,
+    size=reject_num_graphs,
     options=options,
-    more_files=files,
+    extra_files=files,
     open=open_own,
 )

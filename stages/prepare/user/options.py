@@ -9,7 +9,7 @@ from typing import Any
 
 from gsx.errors import UsageError
 from gsx.stages.prepare.dataset import check_environments, resolve_options
-from gsx.stages.prepare.splitting import Rule
+from gsx.stages.prepare.splitting import SplitRule
 
 ENVIRONMENTS = 5
 _RATIOS = {
@@ -94,11 +94,11 @@ def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def rule_of(chosen: Mapping[str, Any]) -> Rule:
+def split_rule(chosen: Mapping[str, Any]) -> SplitRule:
     """Return the rule that options stand for."""
     train, val, held_out = chosen["ratios"]
     count = chosen["environments"]
-    return Rule(
+    return SplitRule(
         kind=chosen["rule"],
         descending=chosen["direction"] == "descending",
         train=train,

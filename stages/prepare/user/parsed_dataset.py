@@ -7,47 +7,50 @@ from typing import Any
 
 import numpy as np
 
-from gsx.errors import StageError, nearest
+from gsx.errors import StageError, did_you_mean
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.schema import CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.prepare.dataset import Order, Source
+from gsx.stages.block_executor import BlockExecutor
+from gsx.stages.prepare.dataset import DatasetRequest, PreparedDataset
 from gsx.stages.prepare.kmeans import embed_graphs, embed_nodes
-from gsx.stages.prepare.node_dataset import About, NodeGraph, node_source
+from gsx.stages.prepare.node_dataset import NodeCorpusDescription, NodeGraph, node_dataset
 from gsx.stages.prepare.readers.csv_tables import split_codes
-from gsx.stages.prepare.readers.parsed import Found, found_columns
+from gsx.stages.prepare.readers.parsed import ParsedGraphs, found_columns
 from gsx.stages.prepare.readers.smiles_blocks import read_smiles
 from gsx.stages.prepare.split_methods import UNUSED, split_counts
 from gsx.stages.prepare.splitting import (
-    Domains,
-    Key,
-    Placed,
-    builder,
+    DomainKey,
+    ItemDomains,
+    SplitAssignment,
+    assign_splits,
+    assignment_columns,
     coded_domains,
-    domains_of,
     empty_split_warnings,
-    environments,
-    given_environments,
+    environment_table,
+    environments_from_ids,
     infer_environments,
-    place,
-    placed_columns,
+    sorted_domains,
+    split_slicer,
 )
-from gsx.stages.prepare.targets import Labels, labels_of
-from gsx.stages.prepare.user.options import describe, rule_of
+from gsx.stages.prepare.targets import Labels, parse_labels
+from gsx.stages.prepare.user.options import describe, split_rule
 from gsx.storage.artifacts.manifest import Dropped
 
 _SPARSE_WIDTH, _SPARSE_SHARE = 64, 0.1
 """Features that say yes or no are stored sparse from this width on, if so few say yes."""
 
 
-def open_found(order: Order, chosen: Mapping[str, Any], found: Found) -> Source:
+def open_parsed(
+    order: DatasetRequest, chosen: Mapping[str, Any], found: ParsedGraphs
+) -> PreparedDataset:
     """Return what is to be written."""
     task = found.task if chosen["task"] == "auto" else chosen["task"]
-    labels = labels_of(found.targets, found.names, task, chosen["metric"], found.where)
+    labels = parse_labels(found.targets, found.names, task, chosen["metric"], found.where)
     stream = rng(order.seed, "prepare", order.name, "id")
-    domain, domains, warnings = _domains(found, chosen["domain"])
+    domain, domains, warnings = _domains(found, chosen["domain"], order.executor)
     given = _given(found, chosen) if chosen["rule"] == "column" else None
-    placed = place(domains, rule_of(chosen), stream, where=found.where, given=given)
+    placed = assign_splits(domains, split_rule(chosen), stream, where=found.where, given=given)
     if chosen["environments"] == "given":
         placed = _with_given(placed, found)
     elif chosen["environments"] == "infer":
@@ -78,7 +81,7 @@ def label_warnings(labels: Labels, sizes: Mapping[str, int], item: str) -> tuple
     return tuple(warnings)
 
 
-def _given(found: Found, chosen: Mapping[str, Any]) -> Ints:
+def _given(found: ParsedGraphs, chosen: Mapping[str, Any]) -> Ints:
     """Return the splits that the files name."""
     name = chosen["split_column"]
     if found.given is not None:
@@ -89,10 +92,12 @@ def _given(found: Found, chosen: Mapping[str, Any]) -> Ints:
         raise StageError(
             f"{found.where} names no splits. Say which field does: `--split-column NAME`."
         )
-    raise StageError(f"{found.where} has no column `{name}`. {nearest(name, found.columns)}")
+    raise StageError(f"{found.where} has no column `{name}`. {did_you_mean(name, found.columns)}")
 
 
-def _domains(found: Found, domain: str) -> tuple[str, Domains, tuple[str, ...]]:
+def _domains(
+    found: ParsedGraphs, domain: str, executor: BlockExecutor
+) -> tuple[str, ItemDomains, tuple[str, ...]]:
     """Return what items are sorted by: its name, the domain of every item, and warnings."""
     own = "degree" if found.level == "node" else "size"
     if domain == "auto":
@@ -105,28 +110,32 @@ def _domains(found: Found, domain: str) -> tuple[str, Domains, tuple[str, ...]]:
                 "or a column."
             )
         if own == "size":
-            return domain, domains_of(found.table.num_nodes.tolist(), "nodes"), ()
-        return domain, domains_of(_degree(found).tolist(), "links"), ()
+            return domain, sorted_domains(found.table.num_nodes.tolist(), "nodes"), ()
+        return domain, sorted_domains(_degree(found).tolist(), "links"), ()
     if domain == "scaffold":
-        return _scaffolds(found)
+        return _scaffolds(found, executor)
     name = domain.removeprefix("column:")
     if name not in found.columns:
-        raise StageError(f"{found.where} has no column `{name}`. {nearest(name, found.columns)}")
-    keys: Sequence[Key] = found.columns[name]
+        raise StageError(
+            f"{found.where} has no column `{name}`. {did_you_mean(name, found.columns)}"
+        )
+    keys: Sequence[DomainKey] = found.columns[name]
     lost = [row for row, key in enumerate(keys) if key != key or key == ""]
     if lost:
         raise StageError(f"{found.where}, row {lost[0]}: {name} is missing; expected a domain.")
-    return name, domains_of(keys, name), ()
+    return name, sorted_domains(keys, name), ()
 
 
-def _scaffolds(found: Found) -> tuple[str, Domains, tuple[str, ...]]:
+def _scaffolds(
+    found: ParsedGraphs, executor: BlockExecutor
+) -> tuple[str, ItemDomains, tuple[str, ...]]:
     texts = found.columns.get("smiles")
     if texts is None or found.level == "node":
         raise StageError(
             f"{found.where}: no SMILES to find scaffolds by. Sort by `size`, or prepare the "
             "SMILES themselves: `gsx prepare --smiles FILE.csv`."
         )
-    read = read_smiles(str(text).strip() for text in texts)
+    read = read_smiles((str(text).strip() for text in texts), executor)
     code = np.full(read.count, len(read.scaffolds), dtype=np.int64)
     code[read.rows] = read.scaffold
     domains = coded_domains((*read.scaffolds, ""), code, "scaffolds", numbered=True)
@@ -138,20 +147,22 @@ def _scaffolds(found: Found) -> tuple[str, Domains, tuple[str, ...]]:
     return "scaffold", domains, warnings
 
 
-def _degree(found: Found) -> Ints:
+def _degree(found: ParsedGraphs) -> Ints:
     return np.bincount(found.table.dense("edge", "edge_src"), minlength=found.table.total_nodes)
 
 
-def _with_given(placed: Placed, found: Found) -> Placed:
+def _with_given(placed: SplitAssignment, found: ParsedGraphs) -> SplitAssignment:
     if found.env is None:
         raise StageError(
             f"{found.where} names no environments (`env_id`). Cut them: `--envs K` or "
             "`--envs infer`."
         )
-    return given_environments(placed, found.env, found.where)
+    return environments_from_ids(placed, found.env, found.where)
 
 
-def _with_inferred(placed: Placed, found: Found, stream: np.random.Generator) -> Placed:
+def _with_inferred(
+    placed: SplitAssignment, found: ParsedGraphs, stream: np.random.Generator
+) -> SplitAssignment:
     if found.level == "graph":
         return infer_environments(
             placed,
@@ -166,15 +177,15 @@ def _with_inferred(placed: Placed, found: Found, stream: np.random.Generator) ->
 
 
 def _graphs(
-    found: Found,
+    found: ParsedGraphs,
     labels: Labels,
-    placed: Placed,
+    placed: SplitAssignment,
     domain: str,
     chosen: Mapping[str, Any],
     warnings: tuple[str, ...],
-) -> Source:
+) -> PreparedDataset:
     counts = split_counts(placed.split)
-    columns = placed_columns(
+    columns = assignment_columns(
         np.arange(len(found.table)),
         placed.split,
         placed.env_id,
@@ -182,7 +193,7 @@ def _graphs(
         labels.y,
         labels.label,
     )
-    return Source(
+    return PreparedDataset(
         info=CorpusInfo(
             name=chosen["name"],
             task=labels.task,
@@ -190,7 +201,7 @@ def _graphs(
             outputs=labels.outputs,
             domain=domain,
             domains=placed.domains.texts(),
-            environments=environments(placed),
+            environments=environment_table(placed),
             columns=found_columns(
                 found.table, found.node_words, found.edge_words, outputs=len(labels.outputs)
             ),
@@ -198,20 +209,20 @@ def _graphs(
             description=describe(chosen, domain),
         ),
         split_sizes=counts,
-        build=builder(found.table.with_columns(graph=columns)),
+        build=split_slicer(found.table.with_columns(graph=columns)),
         dropped=_unused(placed.split),
         warnings=empty_split_warnings(counts) + warnings,
     )
 
 
 def _nodes(
-    found: Found,
+    found: ParsedGraphs,
     labels: Labels,
-    placed: Placed,
+    placed: SplitAssignment,
     domain: str,
     chosen: Mapping[str, Any],
     warnings: tuple[str, ...],
-) -> Source:
+) -> PreparedDataset:
     values = found.table.dense("node", "node_feat")
     graph = NodeGraph(
         features=_sparse(values) if _is_bag(values) else values,
@@ -221,7 +232,7 @@ def _nodes(
         labels=labels,
         placed=placed,
     )
-    about = About(
+    about = NodeCorpusDescription(
         name=chosen["name"],
         domain=domain,
         description=describe(chosen, domain),
@@ -229,7 +240,7 @@ def _nodes(
         citation="",
     )
     empty = empty_split_warnings(split_counts(placed.split))
-    return node_source(graph, about, warnings=empty + warnings)
+    return node_dataset(graph, about, warnings=empty + warnings)
 
 
 def _is_bag(values: Array) -> bool:

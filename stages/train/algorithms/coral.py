@@ -1,33 +1,49 @@
-"""Deep CORAL (Sun & Saenko 2016): features vary together in the same way in every environment."""
+"""Deep CORAL (Sun & Saenko 2016): equal feature covariances in all environments."""
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from gsx.stages.train.algorithms.base import NON_NEGATIVE, Algorithm, Option
 
-from gsx.stages.train.algorithms.training_step import Told
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gsx.stages.train.algorithms.training_step import TrainingStep
 
 
-class Coral(nn.Module):
-    """The mean loss, and the distance between the covariances of environments."""
+class Coral(Algorithm):
+    """Mean loss plus the distance between the environments' feature covariances."""
 
-    def __init__(self, penalty: float) -> None:
-        super().__init__()
-        self.penalty = penalty
+    name = "coral"
+    title = "Deep Coral"
+    compares_environments = True
 
-    def forward(self, told: Told) -> Tensor:
+    penalty = Option(
+        1.0,
+        bounds=NON_NEGATIVE,
+        nullable=True,
+        search=(1.0, 0.1, 0.01, 0.001),
+        help="weight of the covariance distance",
+    )
+
+    def loss(self, step: TrainingStep) -> Tensor:
         """Return the loss of a batch."""
-        return told.mean(told.losses) + self.penalty * distance(told.features, told.env)
+        return step.mean(step.losses) + self.penalty * covariance_distance(step.features, step.env)
 
 
-def distance(features: Tensor, env: Tensor) -> Tensor:
-    """Return the mean over pairs of environments; those with one graph have no covariance."""
-    parts = [features[env == which] for which in torch.unique(env)]
-    groups = [covariance(rows) for rows in parts if len(rows) > 1]
-    pairs = [(a - b).square().mean() / 4 for a, b in combinations(groups, 2)]
-    return torch.stack(pairs).mean() if pairs else features.new_zeros(())
+def covariance_distance(features: Tensor, env: Tensor) -> Tensor:
+    """Return the mean over pairs of environments of the mean squared difference, divided by 4.
+
+    Environments with one graph have no covariance and do not count.
+    """
+    import torch
+
+    groups = [features[env == which] for which in torch.unique(env)]
+    covariances = [covariance(rows) for rows in groups if len(rows) > 1]
+    distances = [(a - b).square().mean() / 4 for a, b in combinations(covariances, 2)]
+    return torch.stack(distances).mean() if distances else features.new_zeros(())
 
 
 def covariance(rows: Tensor) -> Tensor:

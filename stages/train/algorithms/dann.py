@@ -1,49 +1,50 @@
-"""DANN (Ganin et al. 2016): features from which a second network cannot tell the environment."""
+"""DANN (Ganin et al. 2016): features from which the environment cannot be predicted."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from gsx.stages.train.algorithms.base import NON_NEGATIVE, Algorithm, Option, Setup
 
-from gsx.stages.train.algorithms.training_step import Told
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from gsx.stages.train.algorithms.training_step import TrainingStep
 
 STEEPNESS = 10.0
+"""Steepness of the schedule of the gradient reversal, as published."""
 
 
-class _Reverse(torch.autograd.Function):
-    """Pass values on, and turn gradients around."""
+class DANN(Algorithm):
+    """Mean loss plus the loss of an environment classifier behind a gradient reversal layer."""
 
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, strength: float) -> Tensor:  # noqa: ANN401
-        ctx.strength = strength
-        return rows.view_as(rows)
+    name = "dann"
+    title = "DANN"
+    compares_environments = True
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
-        return -ctx.strength * grad, None
+    penalty = Option(
+        1.0,
+        bounds=NON_NEGATIVE,
+        nullable=True,
+        search=(1.0, 0.1, 0.01, 0.001),
+        help="weight of the environment classifier's loss",
+    )
+    environment_classifier: nn.Linear
 
+    def build(self, setup: Setup) -> None:
+        """Create the environment classifier."""
+        from torch import nn
 
-def reverse(rows: Tensor, strength: float) -> Tensor:
-    """Return rows whose gradient comes back with the other sign."""
-    result: Tensor = _Reverse.apply(rows, strength)  # type: ignore[no-untyped-call]
-    return result
+        self.environment_classifier = nn.Linear(setup.width, setup.num_envs)
 
-
-class DANN(nn.Module):
-    """The mean loss, and the loss of a classifier of environments on reversed features."""
-
-    def __init__(self, penalty: float, envs: int, width: int) -> None:
-        super().__init__()
-        self.penalty = penalty
-        self.tell = nn.Linear(width, envs)
-
-    def forward(self, told: Told) -> Tensor:
+    def loss(self, step: TrainingStep) -> Tensor:
         """Return the loss of a batch; the reversal grows from 0 to 1 as in the paper."""
-        strength = 2 / (1 + math.exp(-STEEPNESS * told.progress)) - 1
-        logits = self.tell(reverse(told.features, strength))
-        penalty = functional.cross_entropy(logits, told.env)
-        return told.mean(told.losses) + self.penalty * penalty
+        from torch.nn import functional
+
+        from gsx.stages.train.gradient_reversal import reverse_gradient
+
+        strength = 2 / (1 + math.exp(-STEEPNESS * step.progress)) - 1
+        logits = self.environment_classifier(reverse_gradient(step.features, strength))
+        penalty = functional.cross_entropy(logits, step.env)
+        return step.mean(step.losses) + self.penalty * penalty

@@ -1,15 +1,23 @@
-"""Empirical risk minimization: the mean loss, whatever the environments."""
+"""Empirical risk minimization: the mean loss over all graphs or nodes."""
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
-from gsx.stages.train.algorithms.training_step import Told
+from gsx.stages.train.algorithms.base import Algorithm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gsx.stages.train.algorithms.training_step import TrainingStep
 
 
-class ERM(nn.Module):
-    """The mean loss."""
+class ERM(Algorithm):
+    """Mean loss."""
 
-    def forward(self, told: Told) -> Tensor:
-        """Return the loss of a batch."""
-        return told.mean(told.losses)
+    name = "erm"
+    title = "ERM"
+
+    def loss(self, step: TrainingStep) -> Tensor:
+        """Return the mean loss of a batch."""
+        return step.mean(step.losses)

@@ -1,52 +1,72 @@
-"""FLAG (Kong et al. 2022): learn on inputs moved a little, to where the loss is larger."""
+"""FLAG (Kong et al. 2022): train on inputs with small adversarial perturbations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from gsx.stages.train.algorithms.base import AT_LEAST_1, POSITIVE, Algorithm, Option
 
-from gsx.stages.train.algorithms.training_step import Told
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gsx.stages.train.algorithms.training_step import TrainingStep
 
 
-class FLAG(nn.Module):
-    """The mean loss over some steps of ascent on noise that is added to what enters the network.
+class FLAG(Algorithm):
+    """Mean loss over steps of gradient ascent on noise that is added to the inputs.
 
-    As published, noise starts uniform within one step and moves by the sign of its gradient, and
-    the gradients of all steps count alike. Noise is added to numbers, and to the embeddings of
-    words. Every node has the same step, also those without a label.
+    As published, noise starts uniform in ``[-ascent_step, ascent_step]`` and moves by the sign of
+    its gradient; the gradients of all steps have equal weight. Noise is added to numeric features
+    and to the embeddings of categorical ones. Labelled and unlabelled nodes have the same step
+    size.
     """
 
-    def __init__(self, step: float, ascents: int) -> None:
-        super().__init__()
-        self.step, self.ascents = step, ascents
+    name = "flag"
+    title = "FLAG"
+    distinguishes_nodes = True
 
-    def forward(self, told: Told) -> Tensor:
-        """Return the loss of a batch; gradients of all but the last look are left behind."""
-        noise, before = self.start(told), 0.0
+    ascent_step = Option(
+        1e-3,
+        bounds=POSITIVE,
+        search=(1e-2, 1e-3, 5e-3, 1e-4),
+        help="step size of the input perturbation",
+    )
+    ascents = Option(3, bounds=AT_LEAST_1, help="forward passes per batch")
+
+    def loss(self, step: TrainingStep) -> Tensor:
+        """Return the loss of a batch.
+
+        Gradients of all passes but the last are already accumulated in the network's parameters.
+        """
+        noise, earlier_loss = self.initial_noise(step), 0.0
         for _ in range(self.ascents - 1):
-            noise, loss = self.ascend(told, noise)
-            before += loss
-        return risk(told, noise) / self.ascents + before
+            noise, loss = self.ascend(step, noise)
+            earlier_loss += loss
+        return perturbed_loss(step, noise) / self.ascents + earlier_loss
 
-    def ascend(self, told: Told, noise: Tensor) -> tuple[Tensor, float]:
-        """Return noise one step on, and the share of the loss before; its gradients are left."""
+    def ascend(self, step: TrainingStep, noise: Tensor) -> tuple[Tensor, float]:
+        """Return the noise after one ascent step, and the loss before it, over ``ascents``.
+
+        Accumulates the gradients of that loss in the network's parameters.
+        """
         noise = noise.detach().requires_grad_()
-        loss = risk(told, noise) / self.ascents
+        loss = perturbed_loss(step, noise) / self.ascents
         loss.backward()  # type: ignore[no-untyped-call]
         assert noise.grad is not None
-        return noise.detach() + self.step * noise.grad.sign(), float(loss.detach())
+        return noise.detach() + self.ascent_step * noise.grad.sign(), float(loss.detach())
 
-    def start(self, told: Told) -> Tensor:
-        """Return noise ``[R, entering]`` within one step."""
-        size = told.sight.net.entering(told.batch)
-        drawn = torch.from_numpy(told.stream("flag").random(size, dtype=np.float32))
-        return self.step * (2 * drawn.to(told.sight.device) - 1)
+    def initial_noise(self, step: TrainingStep) -> Tensor:
+        """Return uniform noise ``[R, F]`` in ``[-ascent_step, ascent_step]``."""
+        import numpy as np
+        import torch
+
+        size = step.model.network.input_shape(step.batch)
+        uniform = torch.from_numpy(step.stream("flag").random(size, dtype=np.float32))
+        return self.ascent_step * (2 * uniform.to(step.model.device) - 1)
 
 
-def risk(told: Told, noise: Tensor) -> Tensor:
-    """Return the mean loss of a batch whose inputs are moved."""
-    seen = told.sight.look(replace(told.batch, noise=noise))
-    return told.mean(told.losses_of(seen.logits))
+def perturbed_loss(step: TrainingStep, noise: Tensor) -> Tensor:
+    """Return the mean loss of a batch with noise added to its inputs."""
+    output = step.model(replace(step.batch, noise=noise))
+    return step.mean(step.losses_of(output.logits))

@@ -1,63 +1,85 @@
-"""LISA (Yao et al. 2022): mix within a label across environments, or the other way round."""
+"""LISA (Yao et al. 2022): mix graphs of one label across environments, or the other way round."""
 
 from __future__ import annotations
 
-import numpy as np
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
-from gsx.ragged import Array, Ints
-from gsx.stages.train.algorithms.mixup import mixed
-from gsx.stages.train.algorithms.training_step import Told
+from gsx.stages.train.algorithms.base import Algorithm
+from gsx.stages.train.algorithms.mixup import Mixup, mixed_loss
 
-ACROSS = 0.5
-"""How often partners share the label and not the environment, as published."""
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from gsx.ragged import Array, Ints
+    from gsx.stages.train.algorithms.training_step import TrainingStep
+
+SAME_LABEL = 0.5
+"""Probability that partners share the label and not the environment, as published."""
 
 
-class LISA(nn.Module):
-    """The loss of features mixed with those of a partner that agrees in one thing only.
+class LISA(Algorithm):
+    """Loss of features that are mixed with those of a partner.
 
-    For a batch, either all partners have the same label and another environment, or all have the
-    same environment and another label. A graph without a partner stays as it is.
+    Per batch, either all partners have the same label and another environment, or all have the
+    same environment and another label. Graphs without such a partner are not mixed.
     """
 
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.alpha = alpha
+    name = "lisa"
+    title = "LISA"
+    compares_environments = True
+    regression = False
 
-    def forward(self, told: Told) -> Tensor:
+    mix_alpha = Mixup.mix_alpha
+
+    def loss(self, step: TrainingStep) -> Tensor:
         """Return the loss of a batch."""
-        stream = told.stream("lisa")
-        label, env = label_codes(told.y.cpu().numpy(), told.task), told.env.cpu().numpy()
-        across = stream.random() < ACROSS
-        partner = partners(label, env, stream) if across else partners(env, label, stream)
-        return mixed(told, partner, float(stream.beta(self.alpha, self.alpha)))
+        stream = step.stream("lisa")
+        label, env = label_codes(step.y.cpu().numpy(), step.task), step.env.cpu().numpy()
+        same_label = stream.random() < SAME_LABEL
+        partner = (
+            draw_partners(label, env, stream) if same_label else draw_partners(env, label, stream)
+        )
+        return mixed_loss(step, partner, float(stream.beta(self.mix_alpha, self.mix_alpha)))
 
 
 def label_codes(y: Array, task: str) -> Ints:
-    """Return a number for the label of every row, equal for equal labels; soft ones by the most."""
+    """Return a code per row of ``y`` ``[G, C]``, equal for equal labels.
+
+    Soft labels count as their most probable class. Missing labels equal missing labels.
+    """
+    import numpy as np
+
     if task == "classification":
         y = y.argmax(axis=1)[:, None]
-    known = np.where(np.isnan(y), -1, y)
-    return np.unique(known, axis=0, return_inverse=True)[1].reshape(-1)
+    filled = np.where(np.isnan(y), -1, y)
+    return np.unique(filled, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def partners(same: Ints, other: Ints, stream: np.random.Generator) -> Ints:
-    """Draw for every row one that is equal in ``same`` and not in ``other``; itself without any."""
+def draw_partners(same: Ints, other: Ints, stream: np.random.Generator) -> Ints:
+    """Draw for every row a row that is equal in ``same`` and different in ``other``.
+
+    All such rows are equally likely. A row without any is its own partner.
+    """
+    import numpy as np
+
     order = np.lexsort((other, same))
-    group, size = _runs(same[order])
-    block, within = _runs(same[order], other[order])
-    free = size - within
-    place = group + (stream.random(len(order)) * free).astype(np.int64)
-    place += np.where(place >= block, within, 0)
+    group_start, group_size = _runs(same[order])
+    block_start, block_size = _runs(same[order], other[order])
+    candidates = group_size - block_size
+    position = group_start + (stream.random(len(order)) * candidates).astype(np.int64)
+    position += np.where(position >= block_start, block_size, 0)
     partner = np.empty_like(order)
-    partner[order] = order[np.where(free > 0, place, np.arange(len(order)))]
+    partner[order] = order[np.where(candidates > 0, position, np.arange(len(order)))]
     return partner
 
 
 def _runs(*keys: Ints) -> tuple[Ints, Ints]:
-    """Return where the run of equal keys that holds each row begins, and how long it is."""
-    new = np.ones(len(keys[0]), dtype=bool)
-    new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
-    start = np.flatnonzero(new)
-    number = np.cumsum(new) - 1
-    return start[number], np.diff(np.append(start, len(new)))[number]
+    """Return for every row the start and the length of the run of equal keys around it."""
+    import numpy as np
+
+    first = np.ones(len(keys[0]), dtype=bool)
+    first[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    start = np.flatnonzero(first)
+    run = np.cumsum(first) - 1
+    return start[run], np.diff(np.append(start, len(first)))[run]

@@ -1,44 +1,56 @@
-"""Graph Mixup (Wang et al. 2021): learn between two graphs, and between their labels."""
+"""Graph Mixup (Wang et al. 2021): interpolate features and labels of random pairs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from gsx.stages.train.algorithms.base import POSITIVE, Algorithm, Option
 
-from gsx.ragged import Ints
-from gsx.stages.train.algorithms.training_step import Told
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gsx.ragged import Ints
+    from gsx.stages.train.algorithms.training_step import TrainingStep
 
 
-class Mixup(nn.Module):
-    """The loss of features mixed in pairs drawn at random; ``alpha`` shapes the share of each.
+class Mixup(Algorithm):
+    """Loss of features that are mixed in random pairs.
 
-    What is mixed is what the last layer makes of a graph, or of a node. One share is drawn per
-    batch, from Beta(alpha, alpha).
+    The features are those after the last layer, of a graph or a node. Each batch has one mixing
+    ratio, drawn from Beta(alpha, alpha).
     """
 
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.alpha = alpha
+    name = "mixup"
+    title = "Graph Mixup"
 
-    def forward(self, told: Told) -> Tensor:
+    mix_alpha = Option(
+        1.0,
+        bounds=POSITIVE,
+        search=(0.4, 1.0, 2.0),
+        help="alpha of the Beta(alpha, alpha) distribution of mixing ratios",
+    )
+
+    def loss(self, step: TrainingStep) -> Tensor:
         """Return the loss of a batch."""
-        stream = told.stream("mixup")
-        share = float(stream.beta(self.alpha, self.alpha))
-        return mixed(told, stream.permutation(len(told.rows)), share)
+        stream = step.stream("mixup")
+        ratio = float(stream.beta(self.mix_alpha, self.mix_alpha))
+        return mixed_loss(step, stream.permutation(len(step.rows)), ratio)
 
 
-def mixed(told: Told, partner: Ints, share: float) -> Tensor:
-    """Return the loss of features of which ``share`` is a graph's own and the rest its partner's.
+def mixed_loss(step: TrainingStep, partner: Ints, ratio: float) -> Tensor:
+    """Return the loss of ``ratio * features + (1 - ratio) * features[partner]``.
 
-    Every loss is linear in the label, or differs from one that is by what no weight can change, so
-    losses of both labels are mixed: a label that is missing in one is still learned of the other.
+    Mixes the losses of both labels instead of the labels: every loss is linear in the label, up to
+    terms that do not depend on the weights. A label that only one of the two graphs has still
+    counts.
     """
-    chosen = torch.from_numpy(partner).to(told.rows.device)
-    features = share * told.features + (1 - share) * told.features[chosen]
-    logits = told.sight.classify(features)
-    labels = None if told.labels is None else told.labels[chosen]
-    other = replace(told, y=told.y[chosen], labels=labels)
-    own, others = (each.mean(each.losses_of(logits)) for each in (told, other))
-    return share * own + (1 - share) * others
+    import torch
+
+    chosen = torch.from_numpy(partner).to(step.rows.device)
+    features = ratio * step.features + (1 - ratio) * step.features[chosen]
+    logits = step.model.classify(features)
+    weights = None if step.weights is None else step.weights[chosen]
+    partners = replace(step, y=step.y[chosen], weights=weights)
+    own, other = (side.mean(side.losses_of(logits)) for side in (step, partners))
+    return ratio * own + (1 - ratio) * other

@@ -1,68 +1,93 @@
-"""SRGNN (Zhu et al. 2021): training nodes are to look like nodes of the whole graph.
+"""SRGNN (Zhu et al. 2021): training nodes distributed like all nodes of the graph.
 
-Features of training nodes of a sample are held close to those of all its nodes, and training nodes
-count by weights that make them resemble all nodes of the graph. As published, no label but those of
-training nodes is read; features of the others are. The publication takes a sample of equal chances
-for the nodes of the whole graph; here they are those of a random-walk sample, each counted for how
-rarely walks hold it.
+The loss weights training nodes by instance weights from kernel mean matching, and adds the central
+moment discrepancy between the features of training nodes and of all nodes. As published, it reads
+labels of training nodes only, but features of all nodes. The publication represents the whole graph
+by a uniform sample of nodes; here it is a random-walk sample with inverse-probability weights.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from gsx.stages.train.algorithms.base import NON_NEGATIVE, Algorithm, Option, Setup
 
-from gsx.stages.nn.gcn import NodeBatch
-from gsx.stages.train.algorithms.training_step import Told
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gsx.stages.train.algorithms.training_step import TrainingStep
 
 MOMENTS = 5
-"""Central moments that are compared, as published."""
+"""Number of central moments that are compared, as published."""
 
 
-class SRGNN(nn.Module):
-    """The weighted loss, and the distance between training nodes and all nodes."""
+class SRGNN(Algorithm):
+    """Weighted loss plus the discrepancy between training nodes and all nodes."""
 
-    def __init__(self, penalty: float, weights: Tensor) -> None:
-        super().__init__()
-        self.penalty = penalty
-        self.weights: Tensor
-        self.register_buffer("weights", weights)
+    name = "srgnn"
+    title = "SRGNN"
+    levels = ("node",)
 
-    def forward(self, told: Told) -> Tensor:
+    penalty = Option(
+        1e-5,
+        bounds=NON_NEGATIVE,
+        nullable=True,
+        search=(1e-4, 1e-5, 1e-6),
+        help="weight of the discrepancy between training nodes and all nodes",
+    )
+    weights: Tensor
+    """``[T]`` instance weights of the training nodes."""
+
+    def build(self, setup: Setup) -> None:
+        """Compute the instance weights."""
+        from gsx.stages.train.instance_weights import instance_weights
+
+        assert setup.nodes is not None  # check_applies rejects graph-level corpora
+        self.register_buffer("weights", instance_weights(setup.nodes, setup.seed))
+
+    def loss(self, step: TrainingStep) -> Tensor:
         """Return the loss of a batch."""
-        batch = told.batch
+        import torch
+
+        from gsx.stages.nn.gcn import NodeBatch
+
+        batch = step.batch
         assert isinstance(batch, NodeBatch)
         assert batch.sample is not None
-        share = torch.from_numpy(batch.sample.weight).to(told.sight.device)
-        every = torch.arange(len(share), device=told.sight.device)
-        seen = told.sight.look(replace(batch, told=every))
-        weighted = replace(told, labels=_times(self.weights[told.rows], told.labels))
-        loss = weighted.mean(told.losses_of(seen.logits[batch.told]))
-        near = discrepancy(seen.features[batch.told], seen.features, share[batch.told], share)
-        return loss + self.penalty * near
+        node_weight = torch.from_numpy(batch.sample.weight).to(step.model.device)
+        all_nodes = torch.arange(len(node_weight), device=step.model.device)
+        output = step.model(replace(batch, target_nodes=all_nodes))
+        weights = self.weights[step.rows]
+        weighted = replace(
+            step, weights=weights if step.weights is None else weights * step.weights
+        )
+        loss = weighted.mean(step.losses_of(output.logits[batch.target_nodes]))
+        discrepancy = central_moment_discrepancy(
+            output.features[batch.target_nodes], output.features, node_weight[batch.target_nodes], node_weight
+        )
+        return loss + self.penalty * discrepancy
 
 
-def _times(weights: Tensor, labels: Tensor | None) -> Tensor:
-    return weights if labels is None else weights * labels
-
-
-def discrepancy(left: Tensor, right: Tensor, share: Tensor, others: Tensor) -> Tensor:
-    """Return the central moment discrepancy of two samples, whose rows count by shares."""
-    first, second = share / share.sum(), others / others.sum()
+def central_moment_discrepancy(
+    left: Tensor, right: Tensor, left_weight: Tensor, right_weight: Tensor
+) -> Tensor:
+    """Return the central moment discrepancy of two samples with weighted rows."""
+    first, second = left_weight / left_weight.sum(), right_weight / right_weight.sum()
     means = first @ left, second @ right
-    found = distance(*means)
+    total = euclidean_distance(*means)
     for power in range(2, MOMENTS + 1):
         moments = (
-            part @ (rows - mean).pow(power)
-            for rows, mean, part in zip((left, right), means, (first, second), strict=True)
+            weight @ (rows - mean).pow(power)
+            for rows, mean, weight in zip((left, right), means, (first, second), strict=True)
         )
-        found = found + distance(*moments)
-    return found
+        total = total + euclidean_distance(*moments)
+    return total
 
 
-def distance(left: Tensor, right: Tensor) -> Tensor:
-    """Return how far two rows are apart; its slope is 0, not undefined, where they are equal."""
+def euclidean_distance(left: Tensor, right: Tensor) -> Tensor:
+    """Return the distance of two vectors; its gradient is 0, not NaN, where they are equal."""
+    import torch
+
     squared = (left - right).square().sum()
     return squared.clamp_min(torch.finfo(squared.dtype).tiny).sqrt() * (squared > 0)

@@ -1,45 +1,71 @@
-"""The two halves of graphs that learners of invariant subgraphs look at."""
+"""Causal and environmental subgraphs of a batch, shared by DIR, GIL and CIGA.
+
+The network scores edges and selects a fraction of them in every graph. The selected edges are the
+causal subgraph, the remaining ones the environmental subgraph.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import torch
+from gsx.stages.train.algorithms.base import FRACTION, Option
 
-from gsx.stages.nn.batches import GraphBatch
-from gsx.stages.nn.device import computing
-from gsx.stages.nn.edge_selector import Selecting, Split, unremembered
-from gsx.stages.train.algorithms.training_step import Seen, Sight, Told
+if TYPE_CHECKING:
+    from gsx.stages.nn.edge_selector import EdgeSplit
+    from gsx.stages.train.algorithms.training_step import ForwardPass, ModelOutput, TrainingStep
+
+
+def causal_ratio_option(default: float, search: tuple[float, ...] = ()) -> Option[float]:
+    """Return the option that sets the size of the causal subgraph."""
+    return Option(
+        default,
+        bounds=FRACTION,
+        nullable=True,
+        search=search,
+        help="fraction of a graph's edges in the causal subgraph",
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Halves:
-    """The graphs of a batch, cut in two by the network that is taught."""
+class SubgraphSplit:
+    """A batch whose graphs the network has split into two subgraphs."""
 
-    split: Split
-    sight: Sight
-    """What looks at a half, the same for both."""
+    split: EdgeSplit
+    model: ForwardPass
+    """Forward passes of the backbone, for both subgraphs."""
 
-    def selected(self) -> Seen:
-        """Return what is made of the selected parts, as when graphs are scored."""
-        return self.sight.look(self.split.selected())
+    def causal_output(self) -> ModelOutput:
+        """Return the output for the causal subgraphs, as at inference."""
+        return self.model(self.split.selected())
 
-    def rest(self) -> Seen:
-        """Return what is made of the rest; norms remember nothing of it."""
-        with unremembered(self.sight.net):
-            return self.sight.look(self.split.rest())
+    def environmental_output(self) -> ModelOutput:
+        """Return the output for the environmental subgraphs.
 
-    @torch.no_grad()
-    def rest_untaught(self) -> Seen:
-        """Return the same, with nothing to learn from it."""
-        return self.rest()
+        Batch norms do not update their running statistics.
+        """
+        from gsx.stages.nn.edge_selector import freeze_batch_norm_statistics
+
+        with freeze_batch_norm_statistics(self.model.network):
+            return self.model(self.split.complement())
+
+    def detached_environmental_output(self) -> ModelOutput:
+        """Return the output for the environmental subgraphs, without gradients."""
+        import torch
+
+        with torch.no_grad():
+            return self.environmental_output()
 
 
-def halves(told: Told) -> Halves:
-    """Cut the graphs of a batch in two."""
-    net, batch = told.sight.net, told.batch
-    assert isinstance(net, Selecting)
+def split_subgraphs(step: TrainingStep) -> SubgraphSplit:
+    """Split the graphs of a batch into causal and environmental subgraphs."""
+    from gsx.stages.nn.batches import GraphBatch
+    from gsx.stages.nn.device import autocast
+    from gsx.stages.nn.edge_selector import SelectorNetwork
+
+    network, batch = step.model.network, step.batch
+    assert isinstance(network, SelectorNetwork)
     assert isinstance(batch, GraphBatch)
-    with computing(told.sight.device, told.sight.precision):
-        split = net.split(batch)
-    return Halves(split, replace(told.sight, net=net.backbone))
+    with autocast(step.model.device, step.model.precision):
+        split = network.split(batch)
+    return SubgraphSplit(split, replace(step.model, network=network.backbone))

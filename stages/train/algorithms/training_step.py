@@ -1,4 +1,4 @@
-"""What a learner is told of a batch."""
+"""Inputs of one training step, shared by all algorithms."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gsx.stages.nn.backbones import GraphBatch
-from gsx.stages.nn.device import Precision, computing
+from gsx.stages.nn.batches import GraphBatch
+from gsx.stages.nn.device import Precision, autocast
 from gsx.stages.nn.gcn import NodeBatch
 from gsx.stages.nn.losses import row_loss
 
@@ -20,8 +20,8 @@ Batch = GraphBatch | NodeBatch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """What a network makes of a batch."""
+class ModelOutput:
+    """Output of a network for a batch of G graphs or nodes."""
 
     features: Tensor
     """``[G, width]``."""
@@ -30,65 +30,67 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sight:
-    """A network that looks at batches, in the precision of training."""
+class ForwardPass:
+    """Forward passes of a network in the precision of training."""
 
-    net: Any
-    """A ``Network``: whatever maps a batch to features and logits, and has ``classify``."""
+    network: Any
+    """A ``Network``: maps a batch to features and logits, and has a module ``classify``."""
     device: torch.device
     precision: Precision = "full"
 
-    def look(self, batch: Batch) -> Seen:
-        """Return what the network makes of a batch."""
-        with computing(self.device, self.precision):
-            features, logits = self.net(batch)
-        return Seen(features.float(), logits.float())
+    def __call__(self, batch: Batch) -> ModelOutput:
+        """Return the features and logits of a batch in float32."""
+        with autocast(self.device, self.precision):
+            features, logits = self.network(batch)
+        return ModelOutput(features.float(), logits.float())
 
     def classify(self, features: Tensor) -> Tensor:
         """Return the logits ``[G, C]`` of features ``[G, width]``."""
-        with computing(self.device, self.precision):
-            logits: Tensor = self.net.classify(features)
+        with autocast(self.device, self.precision):
+            logits: Tensor = self.network.classify(features)
         return logits.float()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Told:
-    """One batch of graphs, or of nodes, and a network to look at it.
+class TrainingStep:
+    """A batch with its labels and environments, and a lazily evaluated forward pass.
 
-    The network looks when the first of ``features``, ``logits`` and ``losses`` is asked for. A
-    learner that changes the batch looks at it by itself: ``told.sight.look(changed)``.
+    ``features``, ``logits`` and ``losses`` run the network once, on first access. An algorithm that
+    perturbs the batch calls ``step.model(perturbed)`` itself. G is the number of graphs, or of
+    labelled nodes, in the batch.
     """
 
-    sight: Sight
+    model: ForwardPass
     batch: Batch
     rows: Tensor
-    """``[G]`` place of every graph among the training graphs."""
+    """``[G]`` positions in the training set."""
     env: Tensor
-    """``[G]`` environment of every graph, from 0 without a gap."""
+    """``[G]`` environments, numbered from 0 without gaps."""
     y: Tensor
-    """``[G, C]`` labels, soft or with gaps."""
+    """``[G, C]`` labels; NaN where a label is missing."""
     task: str
     stream: Callable[[str], np.random.Generator]
-    """Random numbers of a name, anew in every step."""
+    """Random stream of a name; every step has its own."""
     progress: float = 0.0
-    """How much of training is over, from 0 to 1."""
-    labels: Tensor | None = None
-    """``[G]`` how many labels every graph has; None where all have as many."""
+    """Fraction of training that is done, from 0 to 1."""
+    weights: Tensor | None = None
+    """``[G]`` weights of the losses in means: the number of labels, for nodes divided by the
+    sampling probability. None weights all graphs equally."""
 
     @cached_property
-    def seen(self) -> Seen:
-        """What the network makes of the batch as it is."""
-        return self.sight.look(self.batch)
+    def output(self) -> ModelOutput:
+        """Features and logits of the unmodified batch."""
+        return self.model(self.batch)
 
     @property
     def features(self) -> Tensor:
         """``[G, width]``."""
-        return self.seen.features
+        return self.output.features
 
     @property
     def logits(self) -> Tensor:
         """``[G, C]``."""
-        return self.seen.logits
+        return self.output.logits
 
     @cached_property
     def losses(self) -> Tensor:
@@ -96,23 +98,23 @@ class Told:
         return self.losses_of(self.logits)
 
     def losses_of(self, logits: Tensor) -> Tensor:
-        """Return the loss ``[G]`` of every graph if the network told ``logits``."""
+        """Return the loss ``[G]`` of every graph for other logits ``[G, C]``."""
         return row_loss(logits, self.y, self.task)
 
-    def mean(self, losses: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Return the mean over all labels, as published: a graph counts by how many it has."""
-        labels = self.labels
-        if chosen is not None:
-            losses = losses[chosen]
-            labels = None if labels is None else labels[chosen]
-        return losses.mean() if labels is None else losses @ labels / labels.sum().clamp_min(1)
+    def mean(self, losses: Tensor, selected: Tensor | None = None) -> Tensor:
+        """Return the weighted mean of losses ``[G]``, optionally of ``selected`` graphs only."""
+        weights = self.weights
+        if selected is not None:
+            losses = losses[selected]
+            weights = None if weights is None else weights[selected]
+        return losses.mean() if weights is None else losses @ weights / weights.sum().clamp_min(1)
 
-    def by_env(self, losses: Tensor) -> list[Tensor]:
-        """Return the mean loss of every environment the batch holds."""
-        return [self.mean(losses, self.env == which) for which in torch.unique(self.env)]
+    def environment_means(self, losses: Tensor) -> list[Tensor]:
+        """Return the mean loss of every environment that the batch contains, in their order."""
+        return [self.mean(losses, self.env == env) for env in torch.unique(self.env)]
 
 
 def label_counts(y: Tensor) -> Tensor | None:
-    """Return how many labels each row ``[C]`` of ``y`` has; None where all have as many."""
-    gaps = torch.isnan(y)
-    return (~gaps).sum(dim=1).to(y.dtype) if bool(gaps.any()) else None
+    """Return the number of labels ``[G]`` of each row of ``y``; None if no label is missing."""
+    missing = torch.isnan(y)
+    return (~missing).sum(dim=1).to(y.dtype) if bool(missing.any()) else None

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from types import ModuleType
 from unittest import mock
 
 import numpy as np
@@ -14,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx import ragged
-from gsx._native import MODULES, compiled
+from gsx._native import MODULES, load_extension
 from gsx.ragged import Ragged, Runs, pointers
 from gsx.seeds import rng
 from gsx.stages.generate.featx import feature_extrapolation as moving
-from gsx.stages.generate.featx.feature_extrapolation import Ways, extrapolate_runs
+from gsx.stages.generate.featx.feature_extrapolation import WrapAround, extrapolate_runs
 from gsx.stages.graphs import wl_hash as wl
-from gsx.stages.graphs.feature_variance import Domains
+from gsx.stages.graphs.feature_variance import FeatureRanges
 from gsx.stages.graphs.wl_hash import wl_hashes
 from tests.support.run_stages import run_stage
 from tests.support.strategies import tables
@@ -28,26 +29,28 @@ from tests.support.synthetic_corpora import planted_graphs, write_planted
 
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 needs_loops = pytest.mark.skipif(
-    ragged.loops is None, reason="gsx was installed without a compiler: there are no loops"
+    ragged.native is None, reason="gsx was installed without a compiler: there are no loops"
 )
 
 
 @contextmanager
 def numpy_alone():
-    """Let NumPy do what compiled loops do otherwise."""
+    """Disable the compiled extensions, so that the NumPy fallbacks run."""
     with ExitStack() as stack:
         for module in (ragged, moving, wl):
-            stack.enter_context(mock.patch.object(module, "loops", None))
+            for name, value in list(vars(module).items()):
+                if isinstance(value, ModuleType) and value.__name__ in MODULES:
+                    stack.enter_context(mock.patch.object(module, name, None))
         yield
 
 
 @pytest.mark.skipif(shutil.which(COMPILER) is None, reason=f"there is no compiler `{COMPILER}`")
 def test_where_there_is_a_compiler_loops_are_compiled():
-    assert [name for name in MODULES if compiled(name) is None] == []
+    assert [name for name in MODULES if load_extension(name) is None] == []
 
 
 def test_loops_that_were_not_compiled_are_none():
-    assert compiled("gsx._no_such_loops") is None
+    assert load_extension("gsx._no_such_loops") is None
 
 
 @given(
@@ -62,10 +65,10 @@ def test_runs_are_gathered_alike(counts, width, kind, seed):
     counts = np.array(counts, dtype=np.int64)
     runs = Runs(random.integers(0, 14, len(counts)), counts)
     expected = values[runs.rows]
-    found = runs.of(values)
+    found = runs.take(values)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     assert found.tobytes() == expected.tobytes()
-    assert runs.of(values[:, None][:, ::-1]).tobytes() == expected.tobytes()  # not in one piece
+    assert runs.take(values[:, None][:, ::-1]).tobytes() == expected.tobytes()  # not in one piece
 
 
 @given(st.lists(st.integers(0, 3), min_size=6, max_size=6), st.integers(0, 99))
@@ -74,9 +77,9 @@ def test_runs_of_lists_are_the_lists_of_their_rows(lengths, seed):
     lists = Ragged(pointers(lengths), random.integers(0, 99, sum(lengths)))
     counts = random.integers(0, 3, 4)
     runs = Runs(random.integers(0, 4, 4), counts)
-    assert runs.of_lists(lists).equals(lists.take(runs.rows))
+    assert runs.take_ragged(lists).equals(lists.take(runs.rows))
     with numpy_alone():
-        assert runs.of_lists(lists).equals(lists.take(runs.rows))
+        assert runs.take_ragged(lists).equals(lists.take(runs.rows))
 
 
 def domains_of(random, width):
@@ -85,7 +88,7 @@ def domains_of(random, width):
     high = low + np.round(random.gamma(2, 1, width), 2)
     step = np.where(random.random(width) < 0.4, (high - low) / random.integers(1, 5, width), 0.0)
     unit = random.random(width) < 0.4
-    return Domains(
+    return FeatureRanges(
         np.where(unit, 0.0, low), np.where(unit, 1.0, high), np.where(unit | (high == low), 0, step)
     )
 
@@ -106,7 +109,7 @@ def test_features_are_moved_alike(width, counts, mirror, seed):
     partner = random.integers(0, 7, len(counts))
     strength = random.gamma(2, 2, len(counts)) * random.choice([0, 1, 1, -0.2, 1e6], len(counts))
     mask = random.random(width) < random.choice([0.5, 1.0])
-    given_ = (own, partners, partner, strength, ptr, Ways.of(mask, domains, mirror=mirror))
+    given_ = (own, partners, partner, strength, ptr, WrapAround.of(mask, domains, mirror=mirror))
     found, same = extrapolate_runs(*given_)
     with numpy_alone():
         expected, stay = extrapolate_runs(*given_)
@@ -121,8 +124,8 @@ def test_features_are_moved_alike(width, counts, mirror, seed):
 @pytest.mark.parametrize("kind", ["float64", "int16"])
 def test_what_loops_do_not_take_is_moved_by_numpy(kind):
     own = np.array([[1, 5], [2, 0]], dtype=kind)
-    domains = Domains(np.zeros(2), np.full(2, 5.0), np.ones(2))
-    ways = Ways.of(np.ones(2, bool), domains)
+    domains = FeatureRanges(np.zeros(2), np.full(2, 5.0), np.ones(2))
+    ways = WrapAround.of(np.ones(2, bool), domains)
     given_ = (own, own, np.array([1, 0]), np.ones(2), np.arange(3), ways)
     found, same = extrapolate_runs(*given_)
     assert (found.dtype, found.tolist()) == (own.dtype, [[0, 4], [3, 1]])
@@ -181,11 +184,11 @@ def hashes(**other):
         "dst": np.ones(2, np.int32), "node_ptr": ints(0, 2, 4), "edge_ptr": ints(0, 2, 2),
         "rounds": 4, "out": words(2),
     }  # fmt: skip
-    wl.loops.graph_hashes(*{**fitting, **other}.values())
+    wl.native.graph_hashes(*{**fitting, **other}.values())
 
 
 def gather(starts, counts, room=3, width=8):
-    ragged.loops.gather(np.arange(5), width, ints(*starts), ints(*counts), np.zeros(room))
+    ragged.native.gather(np.arange(5), width, ints(*starts), ints(*counts), np.zeros(room))
 
 
 @needs_loops
@@ -195,8 +198,8 @@ def test_what_fits_is_taken():
     move(out=floats(0, 2), own=floats(0, 2), ptr=ints(0, 0, 0))
     hashes()
     hashes(attr=words(2))
-    wl.loops.row_hashes(np.zeros((2, 3)), words(2))
-    wl.loops.row_hashes(np.zeros((0, 3)), words(0))
+    wl.native.row_hashes(np.zeros((2, 3)), words(2))
+    wl.native.row_hashes(np.zeros((0, 3)), words(0))
 
 
 @needs_loops
@@ -211,7 +214,7 @@ def test_what_fits_is_taken():
         lambda: gather([2**62], [3]),
         lambda: gather([0, 0], [3]),
         lambda: gather([0], [3], width=0),
-        lambda: ragged.loops.gather(np.arange(5), 8, np.zeros(2, np.int32), ints(1), np.zeros(1)),
+        lambda: ragged.native.gather(np.arange(5), 8, np.zeros(2, np.int32), ints(1), np.zeros(1)),
         lambda: move(kind=5),
         lambda: move(kind=-1),
         lambda: move(own=floats(4, 2)),
@@ -240,8 +243,8 @@ def test_what_fits_is_taken():
         lambda: hashes(edge_ptr=ints(0, 3, 2)),
         lambda: hashes(edge_ptr=ints(0, 0, 2), node_ptr=ints(0, 4, 4)),
         lambda: hashes(color=words(3)),
-        lambda: wl.loops.row_hashes(np.zeros(5), words(2)),
-        lambda: wl.loops.row_hashes(np.zeros(5), words(0)),
+        lambda: wl.native.row_hashes(np.zeros(5), words(2)),
+        lambda: wl.native.row_hashes(np.zeros(5), words(0)),
     ],
 )
 def test_what_does_not_fit_is_refused_before_it_is_read(call):

@@ -7,7 +7,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from gsx.errors import UsageError
-from gsx.pyg import CorpusDataset, collate, columns_of, data_list
+from gsx.pyg import CorpusDataset, collate, data_list, pyg_columns
 from gsx.ragged import Ragged
 from gsx.schema import corpus_columns
 from gsx.table import GraphTable
@@ -53,7 +53,7 @@ def assert_same_batch(left, right):
 def for_pyg(table, info):
     """Return the table with the columns PyG gets: the standard ones and plain or text extras."""
     extras = [c.name for c in info.columns if not c.ragged or c.dtype == "text"]
-    return table.select(columns_of(info, extras))
+    return table.select(pyg_columns(info, extras))
 
 
 def sparse_example():
@@ -129,7 +129,7 @@ def test_a_batch_splits_into_the_graphs_it_was_made_of(example):
 @given(tables(min_graphs=1))
 def test_a_batch_without_features_still_knows_its_nodes(example):
     table, info = example
-    table = table.select(set(columns_of(info)) - {"node_feat", "node_feat_index"})
+    table = table.select(set(pyg_columns(info)) - {"node_feat", "node_feat_index"})
     batch, expected = collate(table), Batch.from_data_list(data_list(table))
     assert "x" not in batch
     assert_same_batch(batch, expected)
@@ -219,7 +219,7 @@ def test_a_dot_in_a_column_becomes_an_underscore():
 
 
 def test_pyg_objects_get_the_standard_columns_and_those_asked_for():
-    assert columns_of(tiny_info(), ["smiles"]) == [
+    assert pyg_columns(tiny_info(), ["smiles"]) == [
         "edge_attr", "env_id", "graph_id", "label", "node_feat", "smiles", "y",
     ]  # fmt: skip
 
@@ -334,10 +334,10 @@ def test_the_loader_of_pyg_takes_sparse_datasets():
 def test_a_column_of_lists_is_refused_with_the_way_to_read_it(name):
     _, info = sparse_example()
     with pytest.raises(UsageError) as error:
-        columns_of(info, [name])
+        pyg_columns(info, [name])
     assert str(error.value) == (
-        f"column `{name}` holds lists, which PyG objects cannot carry; "
-        f'`corpus.table(columns=["{name}"])` gives them.'
+        f"column `{name}` is ragged and cannot be part of a PyG object. "
+        f'Use `corpus.table(columns=["{name}"])`.'
     )
 
 

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 
 from gsx.ragged import (
     Ragged,
+    arrays_equal,
     concat_ragged,
+    decode_texts,
+    encode_texts,
     pointers,
     ranges,
-    rows_of,
-    same_array,
-    text_rows,
-    texts_of,
+    row_indices,
 )
 
 LISTS = st.lists(st.lists(st.integers(-100, 100), max_size=4), max_size=6)
@@ -48,7 +48,7 @@ def test_ranges_of_no_rows_are_empty():
 
 
 def test_every_value_knows_its_row():
-    assert rows_of(np.array([0, 2, 2, 3])).tolist() == [0, 0, 2]
+    assert row_indices(np.array([0, 2, 2, 3])).tolist() == [0, 0, 2]
 
 
 def test_a_slice_shares_values_with_its_source():
@@ -95,17 +95,17 @@ def test_concatenation_appends_lists(first, second, third):
 
 @given(TEXTS)
 def test_texts_come_back_as_they_were(texts):
-    assert texts_of(text_rows(texts)) == texts
+    assert decode_texts(encode_texts(texts)) == texts
 
 
 def test_texts_are_held_as_utf8_bytes():
-    rows = text_rows(["é", "", "ab"])
+    rows = encode_texts(["é", "", "ab"])
     assert rows.ptr.tolist() == [0, 2, 2, 4]
     assert rows.values.tolist() == [0xC3, 0xA9, 97, 98]
 
 
 def test_texts_of_a_slice_are_those_of_its_rows():
-    assert texts_of(text_rows(["one", "zwei", "三"]).slice(1, 3)) == ["zwei", "三"]
+    assert decode_texts(encode_texts(["one", "zwei", "三"]).slice(1, 3)) == ["zwei", "三"]
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_lists_are_equal_if_cuts_values_and_type_are(left, right, same):
     ids=["nan equals nan", "nan elsewhere", "other type", "other shape", "both empty"],
 )
 def test_arrays_are_the_same_if_type_shape_and_content_are(left, right, same):
-    assert same_array(left, right) is same
+    assert arrays_equal(left, right) is same

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsx.errors import TableError
-from gsx.ragged import Ragged, texts_of
-from gsx.table import GraphTable, concat, cut
+from gsx.ragged import Ragged, decode_texts
+from gsx.table import GraphTable, concat, rechunk
 from tests.support.strategies import tables, tiny_table
 
 
@@ -58,7 +58,7 @@ def test_a_slice_has_the_graphs_between_its_ends():
     assert part.edge_ptr.tolist() == [0, 1, 1]
     assert part.node["node_feat"].tolist() == [[7, 8]]
     assert part.edge["edge_src"].tolist() == [0]
-    assert texts_of(part.lists("graph", "smiles")) == ["é", ""]
+    assert decode_texts(part.lists("graph", "smiles")) == ["é", ""]
 
 
 def test_a_slice_shares_memory_with_its_table():
@@ -89,7 +89,7 @@ def test_graphs_are_taken_in_the_order_asked_for_and_as_often():
     assert table.graph["graph_id"].tolist() == [12, 11, 10, 11]
     assert table.node_ptr.tolist() == [0, 0, 1, 4, 5]
     assert table.edge["edge_src"].tolist() == [0, 0, 1, 1, 2, 0]
-    assert texts_of(table.lists("graph", "smiles")) == ["", "é", "CCO", "é"]
+    assert decode_texts(table.lists("graph", "smiles")) == ["", "é", "CCO", "é"]
 
 
 def test_taken_graphs_have_memory_of_their_own():
@@ -160,7 +160,7 @@ def test_the_pieces_of_a_table_concatenate_to_it(example, data):
 def test_tables_are_cut_anew_into_equal_ones(example, ends, size):
     table, _ = example
     bounds = [0, *sorted(min(end, len(table)) for end in ends), len(table)]
-    found = list(cut((table.slice(*pair) for pair in pairwise(bounds)), size))
+    found = list(rechunk((table.slice(*pair) for pair in pairwise(bounds)), size))
     assert concat(found).equals(table)
     assert [len(part) for part in found[:-1]] == [size] * (len(found) - 1)
     assert 0 < len(found[-1]) <= size or (len(table) == 0 and len(found) == 1)
@@ -221,7 +221,7 @@ def test_lists_and_plain_rows_cannot_be_concatenated():
     with pytest.raises(TableError) as error:
         concat([table, table.with_columns(graph={"smiles": np.zeros(3)})])
     assert str(error.value) == (
-        "cannot concatenate: `smiles` holds lists here and plain rows there"
+        "cannot concatenate: `smiles` is ragged in some tables only"
     )
 
 
@@ -240,7 +240,7 @@ def test_a_list_column_is_not_a_plain_one_and_the_other_way_round():
     assert str(error.value) == "no plain graph column `smiles` in this table; it has: smiles"
     with pytest.raises(TableError) as error:
         table.lists("edge", "edge_src")
-    assert str(error.value) == "no list column `edge_src` on the edge axis of this table"
+    assert str(error.value) == "no ragged column `edge_src` on the edge axis of this table"
 
 
 def broken(**parts):
@@ -253,15 +253,15 @@ def broken(**parts):
     ("table", "text"),
     [
         (broken(node_ptr=np.array([1, 3, 4, 4])),
-         "node_ptr must be a list of pointers that starts at 0"),
+         "node_ptr must be a one-dimensional pointer array that starts at 0"),
         (broken(node_ptr=np.array([], dtype=np.int64)),
-         "node_ptr must be a list of pointers that starts at 0"),
+         "node_ptr must be a one-dimensional pointer array that starts at 0"),
         (broken(edge_ptr=np.zeros((4, 1), dtype=np.int64)),
-         "edge_ptr must be a list of pointers that starts at 0"),
+         "edge_ptr must be a one-dimensional pointer array that starts at 0"),
         (broken(edge_ptr=np.array([0, 5, 4, 5])),
-         "edge_ptr goes backwards at row 1: 5 then 4"),
+         "edge_ptr decreases at row 1, from 5 to 4"),
         (broken(edge_ptr=np.array([0, 4, 5])),
-         "node_ptr is for 3 graphs, edge_ptr for 2"),
+         "node_ptr describes 3 graphs, edge_ptr 2"),
         (broken(node={"a": np.zeros(3)}),
          "node column `a` has 3 rows; the table has 4 nodes"),
         (broken(graph={"a": np.zeros(4)}),
@@ -269,15 +269,15 @@ def broken(**parts):
         (broken(graph={"a": Ragged(np.array([0, 1, 2]), np.zeros(2))}),
          "graph column `a` has 2 rows; the table has 3 graphs"),
         (broken(graph={"a": Ragged(np.array([0, 2, 1, 2]), np.zeros(2))}),
-         "pointers of `a` goes backwards at row 1: 2 then 1"),
+         "pointers of `a` decreases at row 1, from 2 to 1"),
         (broken(graph={"a": Ragged(np.array([0, 1, 1, 2]), np.zeros(3))}),
-         "`a` holds 3 values, its pointers end at 2"),
+         "`a` has 3 values, but its pointers end at 2"),
         (broken(edge={}),
          "no plain edge column `edge_src` in this table; it has: none"),
         (broken(edge={"edge_src": np.array([0, 1, 3, 2, 1]), "edge_dst": np.zeros(5)}),
-         "graph 10: edge 2 has edge_src 3, but the graph has 3 nodes (2 such edges in all)"),
+         "graph 10: edge 2 has edge_src 3, but the graph has 3 nodes (2 such edges in total)"),
         (broken(graph={}, edge={"edge_src": np.zeros(5), "edge_dst": np.array([0, 0, 0, 0, -1])}),
-         "graph at row 1: edge 0 has edge_dst -1, but the graph has 1 nodes (1 such edges in all)"),
+         "graph at row 1: edge 0 has edge_dst -1, but the graph has 1 nodes (1 such edges in total)"),
     ],
 )  # fmt: skip
 def test_a_structure_that_does_not_hold_together_is_refused(table, text):

@@ -7,7 +7,7 @@ from gsx.errors import TableError
 from gsx.ragged import Ragged, pointers
 from gsx.schema import CorpusInfo, Environment, Feature, corpus_columns, label_columns
 from gsx.table import GraphTable
-from gsx.validation import check_content
+from gsx.validation import validate_table
 from tests.support.strategies import tables, tiny_info, tiny_table
 
 NAN, INF = np.nan, np.inf
@@ -15,7 +15,7 @@ NAN, INF = np.nan, np.inf
 
 def refused(table, info):
     with pytest.raises(TableError) as error:
-        check_content(table, info)
+        validate_table(table, info)
     return str(error.value)
 
 
@@ -110,18 +110,18 @@ def sparse(index, value, ptr=(0, 2, 2, 3), value_ptr=None):
 @given(tables())
 def test_every_table_a_corpus_may_hold_is_accepted(example):
     table, info = example
-    assert check_content(table, info) is table
+    assert validate_table(table, info) is table
 
 
 def test_loops_empty_graphs_soft_labels_and_missing_labels_are_accepted():
     table = tiny_table()
-    assert check_content(table, tiny_info()) is table
+    assert validate_table(table, tiny_info()) is table
 
 
 def test_structure_is_checked_first():
     table = tiny_table().with_columns(edge={"edge_src": ints(0, 1, 1, 3, 0)})
     assert refused(table, tiny_info()) == (
-        "graph 10: edge 3 has edge_src 3, but the graph has 3 nodes (1 such edges in all)"
+        "graph 10: edge 3 has edge_src 3, but the graph has 3 nodes (1 such edges in total)"
     )
 
 
@@ -152,18 +152,18 @@ def test_a_missing_column_is_named():
         ("graph", "origin", np.array([0, -1, 0], dtype=np.int8),
          "column `origin` has codes outside its vocabulary"),
         ("node", "node_feat", floats([1, 2], [3, 4], [5, NAN], [7, 8]),
-         "graph 10: node 2 has a value in `node_feat` that is not finite. "
-         "Clean the source data; gsx does not guess features."),
+         "graph 10: node 2 has NaN or infinity in `node_feat`. "
+         "Clean the source data; gsx does not impute features."),
         ("node", "node_feat", floats([1, 2], [3, 4], [5, 6], [INF, 8]),
-         "graph 11: node 0 has a value in `node_feat` that is not finite. "
-         "Clean the source data; gsx does not guess features."),
+         "graph 11: node 0 has NaN or infinity in `node_feat`. "
+         "Clean the source data; gsx does not impute features."),
         ("edge", "edge_attr", floats([1], [1], [1], [-INF], [NAN]),
-         "graph 10: edge 3 has a value in `edge_attr` that is not finite. "
-         "Clean the source data; gsx does not guess features."),
+         "graph 10: edge 3 has NaN or infinity in `edge_attr`. "
+         "Clean the source data; gsx does not impute features."),
         ("graph", "env_id", ints(0, 2, -1),
-         "graph 11: environment 2 is not among the 2 of the corpus"),
+         "graph 11: environment 2 is not one of the 2 environments of the corpus"),
         ("graph", "env_id", ints(-2, 0, -1),
-         "graph 10: environment -2 is not among the 2 of the corpus"),
+         "graph 10: environment -2 is not one of the 2 environments of the corpus"),
     ],
 )  # fmt: skip
 def test_a_column_that_breaks_a_rule_is_refused(axis, name, values, text):
@@ -174,27 +174,27 @@ def test_a_column_that_breaks_a_rule_is_refused(axis, name, values, text):
     ("y", "label", "task", "text"),
     [
         ([[1, 0], [0, 1]], [0, 2], "classification",
-         "graph 71: label 2 is outside the 2 classes 0..1 (1 such labels in all)"),
+         "graph 71: label 2 is outside the 2 classes 0..1 (1 such labels in total)"),
         ([[1, 0], [0, 1]], [-2, 5], "classification",
-         "graph 70: label -2 is outside the 2 classes 0..1 (2 such labels in all)"),
+         "graph 70: label -2 is outside the 2 classes 0..1 (2 such labels in total)"),
         ([[1]], [2], "binary",
-         "graph 70: label 2 is outside the 2 classes 0..1 (1 such labels in all)"),
+         "graph 70: label 2 is outside the 2 classes 0..1 (1 such labels in total)"),
         ([[0, 1], [INF, 0]], [1, -1], "regression",
          "graph 71: `y` is infinite"),
         ([[0.5, 0.5], [1.5, -0.5]], [-1, -1], "classification",
-         "graph 71: `y` leaves [0, 1]: [1.5, -0.5]"),
+         "graph 71: `y` is outside [0, 1]: [1.5, -0.5]"),
         ([[0.5, 2]], [-1], "multitask",
-         "graph 70: `y` leaves [0, 1]: [0.5, 2.0]"),
+         "graph 70: `y` is outside [0, 1]: [0.5, 2.0]"),
         ([[0.5, 0.25]], [-1], "classification",
          "graph 70: `y` must be a distribution that sums to 1, or all NaN; found [0.5, 0.25]"),
         ([[NAN, NAN], [NAN, 1]], [-1, -1], "classification",
          "graph 71: `y` must be a distribution that sums to 1, or all NaN; found [nan, 1.0]"),
         ([[1, 0], [0.5, 0.5]], [0, 1], "classification",
-         "graph 71: label 1 disagrees with `y` [0.5, 0.5]"),
+         "graph 71: label 1 does not match `y` [0.5, 0.5]"),
         ([[NAN, NAN]], [0], "classification",
-         "graph 70: label 0 disagrees with `y` [nan, nan]"),
+         "graph 70: label 0 does not match `y` [nan, nan]"),
         ([[0.75]], [1], "binary",
-         "graph 70: label 1 disagrees with `y` [0.75]"),
+         "graph 70: label 1 does not match `y` [0.75]"),
     ],
 )  # fmt: skip
 def test_labels_that_break_a_rule_are_refused(y, label, task, text):
@@ -214,14 +214,14 @@ def test_labels_that_break_a_rule_are_refused(y, label, task, text):
 )
 def test_labels_that_keep_the_rules_are_accepted(y, label, task):
     table, info = labelled(y, label, task=task)
-    assert check_content(table, info) is table
+    assert validate_table(table, info) is table
 
 
 def test_environments_must_count_from_zero():
     info = msgspec.structs.replace(
         tiny_info(), environments=(Environment(id=1, name="a"), Environment(id=0, name="b"))
     )
-    assert refused(tiny_table(), info) == "environment ids must count from 0; found [1, 0]"
+    assert refused(tiny_table(), info) == "environment ids must be consecutive from 0; found [1, 0]"
 
 
 def test_features_without_width_are_refused_with_a_way_out():
@@ -229,16 +229,16 @@ def test_features_without_width_are_refused_with_a_way_out():
     info = msgspec.structs.replace(tiny_info(), num_features=0, columns=columns)
     table = tiny_table().with_columns(node={"node_feat": np.zeros((4, 0), dtype=np.float32)})
     assert refused(table, info) == (
-        "column `node_feat` is 0 wide. Where nodes have no features, give each a 1."
+        "column `node_feat` has width 0. If nodes have no features, use a constant 1."
     )
 
 
 @pytest.mark.parametrize(
     ("features", "text"),
     [
-        ((), "column `node_feat` is 2 wide and has words for 1"),
+        ((), "column `node_feat` has width 2, but category names for 1 features"),
         ((Feature(name="tail", words=("long",)),),
-         "column `node_feat` has values of `tail` that have no word"),
+         "column `node_feat` has codes of `tail` without a category name"),
     ],
 )  # fmt: skip
 def test_features_must_have_words_where_a_column_has_words_at_all(features, text):
@@ -257,15 +257,15 @@ def test_features_must_have_words_where_a_column_has_words_at_all(features, text
 
 def test_labelled_nodes_are_accepted():
     table, info = node_level()
-    assert check_content(table, info) is table
+    assert validate_table(table, info) is table
 
 
 def test_graphs_of_labelled_nodes_have_no_split_of_their_own():
     table, info = node_level()
     table = table.with_columns(graph={"split": np.array([5, 0], dtype=np.int8)})
     assert refused(table, info) == (
-        "graph 6: where nodes have labels, splits are those of nodes (`node_split`), and every "
-        "graph belongs to the split `all`"
+        "graph 6: graphs of a node-labelled corpus must have the split `all`; the splits of nodes "
+        "are in `node_split`"
     )
 
 
@@ -273,11 +273,11 @@ def test_graphs_of_labelled_nodes_have_no_split_of_their_own():
     ("name", "values", "text"),
     [
         ("node_env_id", ints(0, 0, 0, 1),
-         "graph 6, node 1: environment 1 is not among the 1 of the corpus"),
+         "graph 6, node 1: environment 1 is not one of the 1 environments of the corpus"),
         ("node_label", ints(0, 1, 2, -1),
-         "graph 6, node 0: label 2 is outside the 2 classes 0..1 (1 such labels in all)"),
+         "graph 6, node 0: label 2 is outside the 2 classes 0..1 (1 such labels in total)"),
         ("node_label", ints(0, 0, -1, -1),
-         "graph 5, node 1: label 0 disagrees with `y` [0.0, 1.0]"),
+         "graph 5, node 1: label 0 does not match `y` [0.0, 1.0]"),
     ],
 )  # fmt: skip
 def test_a_node_that_breaks_a_rule_is_named_with_its_graph(name, values, text):
@@ -289,18 +289,18 @@ def test_a_node_that_breaks_a_rule_is_named_with_its_graph(name, values, text):
     ("parts", "text"),
     [
         ({"index": [0, 2, 1], "value": [1, 1, NAN]},
-         "graph 1: node 1 has a value in `node_feat_value` that is not finite. "
-         "Clean the source data; gsx does not guess features."),
+         "graph 1: node 1 has NaN or infinity in `node_feat_value`. "
+         "Clean the source data; gsx does not impute features."),
         ({"index": [0, 2, 1], "value": [1, 1, 1], "value_ptr": (0, 1, 2, 3)},
-         "`node_feat_index` and `node_feat_value` must have lists of equal length"),
+         "`node_feat_index` and `node_feat_value` must have rows of equal length"),
         ({"index": [0, 3, 1], "value": [1, 1, 1]},
-         "`node_feat_index` leaves the 3 features of the corpus"),
+         "`node_feat_index` is outside the 3 features of the corpus"),
         ({"index": [-1, 2, 1], "value": [1, 1, 1]},
-         "`node_feat_index` leaves the 3 features of the corpus"),
+         "`node_feat_index` is outside the 3 features of the corpus"),
         ({"index": [0, 2, 2], "value": [1, 1, 1], "ptr": (0, 0, 1, 3)},
-         "`node_feat_index` of node 2 (of the table) is not strictly rising"),
+         "`node_feat_index` of node 2 of the table is not strictly increasing"),
         ({"index": [2, 1, 1], "value": [1, 1, 1]},
-         "`node_feat_index` of node 0 (of the table) is not strictly rising"),
+         "`node_feat_index` of node 0 of the table is not strictly increasing"),
     ],
 )  # fmt: skip
 def test_sparse_features_that_break_a_rule_are_refused(parts, text):
@@ -311,14 +311,14 @@ def test_a_column_the_description_lacks_is_refused():
     table, info = tiny_table(), tiny_info()
     odd = table.with_columns(graph={"mood": np.zeros(len(table), np.int8)})
     with pytest.raises(TableError) as caught:
-        check_content(odd, info)
+        validate_table(odd, info)
     assert str(caught.value) == (
-        "column `mood` is not in the description of the corpus, so it would be lost"
+        "column `mood` is not in the schema of the corpus and would be lost"
     )
 
 
 def test_a_graph_id_used_twice_is_refused():
     table, info = tiny_table(), tiny_info()
     ids = np.full(len(table), 7, np.int64)
-    with pytest.raises(TableError, match="graph_id 7 stands for more than one graph"):
-        check_content(table.with_columns(graph={"graph_id": ids}), info)
+    with pytest.raises(TableError, match="graph_id 7 belongs to more than one graph"):
+        validate_table(table.with_columns(graph={"graph_id": ids}), info)

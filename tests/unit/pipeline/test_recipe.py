@@ -1,4 +1,4 @@
-"""Recipes: what is accepted, and the exact words for what is not."""
+"""Recipes: valid ones, and the exact error messages of invalid ones."""
 
 import pytest
 
@@ -6,14 +6,15 @@ from gsx.errors import RecipeError, UsageError
 from gsx.pipeline.recipe import parse_config, parse_recipe, read_recipe
 
 
-def refused(text):
+def error_message(text):
+    """Return the message of the error that a recipe raises."""
     with pytest.raises(UsageError) as caught:
         parse_recipe(text, "motif.toml")
     assert caught.value.exit_code == 2
     return str(caught.value)
 
 
-def test_a_recipe_becomes_resolved_configs_in_the_order_of_the_pipeline():
+def test_configs_are_resolved_and_in_the_order_of_the_pipeline():
     recipe = parse_recipe('[describe]\n[prepare]\ndataset = "motif-basis"\n', "motif.toml")
     assert recipe.name == "motif"
     assert list(recipe.configs) == ["prepare", "describe"]
@@ -21,13 +22,13 @@ def test_a_recipe_becomes_resolved_configs_in_the_order_of_the_pipeline():
     assert recipe.configs["prepare"].num_graphs == 30_000
 
 
-def test_an_unknown_option_is_an_error_with_a_guess():
-    text = refused('[prepare]\ndataset = "motif-size"\nnum_graph = 10\n')
+def test_an_unknown_option_is_an_error_with_a_suggestion():
+    text = error_message('[prepare]\ndataset = "motif-size"\nnum_graph = 10\n')
     assert text == ("motif.toml [prepare]: unknown option `num_graph`. Did you mean `num_graphs`?")
 
 
-def test_an_option_like_no_other_lists_the_known_ones():
-    text = refused("[prepare]\nxyzzy = 1\n")
+def test_an_option_without_similar_names_lists_the_known_ones():
+    text = error_message("[prepare]\nxyzzy = 1\n")
     assert text == (
         "motif.toml [prepare]: unknown option `xyzzy`. "
         "Known: `dataset`, `direction`, `domain`, `edges`, `environments`, `feature_columns`, "
@@ -37,8 +38,8 @@ def test_an_option_like_no_other_lists_the_known_ones():
     )
 
 
-def test_an_unknown_section_is_an_error_with_a_guess():
-    assert refused("[prepar]\n") == (
+def test_an_unknown_section_is_an_error_with_a_suggestion():
+    assert error_message("[prepar]\n") == (
         "motif.toml: unknown section `[prepar]`. Did you mean `prepare`?"
     )
 
@@ -46,7 +47,7 @@ def test_an_unknown_section_is_an_error_with_a_guess():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "motif.toml names no stage. Start with a section `[prepare]`."),
+        ("", "motif.toml has no sections. Start with a section `[prepare]`."),
         ("prepare = 3", "motif.toml: `prepare` must be a section `[prepare]`, not a value"),
         ("[prepare]\n", "motif.toml [prepare]: missing option `dataset`"),
         ("[prepare]\ndataset = 3", "motif.toml [prepare]: `dataset`: Expected `str`, got `int`"),
@@ -60,7 +61,8 @@ def test_an_unknown_section_is_an_error_with_a_guess():
         ),
         (
             "[describe]\n",
-            "motif.toml: `[describe]` reads what `[prepare]` makes; add a section `[prepare]`",
+            "motif.toml: `[describe]` needs the artifact of `[prepare]`. Add a section "
+            "`[prepare]`.",
         ),
         (
             '[prepare]\ndataset = "motif-sise"',
@@ -80,27 +82,27 @@ def test_an_unknown_section_is_an_error_with_a_guess():
         ),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_runs(text, message):
-    assert refused(text) == message
+def test_invalid_recipes_are_rejected_before_anything_runs(text, message):
+    assert error_message(text) == message
 
 
-def test_an_error_found_while_resolving_says_where():
+def test_an_error_in_a_config_has_a_note_with_its_section():
     with pytest.raises(UsageError) as caught:
         parse_config("prepare", {"dataset": "nope"}, "motif.toml [prepare]")
     assert caught.value.__notes__ == ["in motif.toml [prepare]"]
 
 
-def test_broken_toml_is_refused_with_its_line():
-    assert refused("[prepare\n").startswith("motif.toml is not TOML: ")
-    assert "line 1" in refused("[prepare\n")
+def test_a_syntax_error_is_reported_with_its_line():
+    assert error_message("[prepare\n").startswith("motif.toml is not TOML: ")
+    assert "line 1" in error_message("[prepare\n")
 
 
-def test_a_missing_recipe_says_what_to_do(tmp_path):
+def test_a_missing_recipe_is_reported_with_advice(tmp_path):
     with pytest.raises(RecipeError, match="Write one, or start from a file in `examples/`"):
         read_recipe(tmp_path / "none.toml")
 
 
-def test_a_recipe_that_is_not_text_is_refused(tmp_path):
+def test_a_recipe_that_is_not_text_is_rejected(tmp_path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RecipeError, match="cannot be read"):

@@ -4,18 +4,10 @@ import json
 
 import pytest
 
-from tests.integration.test_remote_stores import (  # noqa: F401  (fixtures)
-    ACCESS,
-    SECRET,
-    UNCLOSED,
-    memory,
-    odd_stores,
-    s3,
-    server,
-)
 from tests.support.artifacts import gsx
+from tests.support.remote_stores import ACCESS, SECRET, ignore_unclosed_sessions
 
-pytestmark = pytest.mark.filterwarnings(f"ignore:{UNCLOSED}:ResourceWarning")
+pytestmark = ignore_unclosed_sessions
 
 
 def states(said, group="store"):
@@ -35,13 +27,13 @@ def test_a_local_store_is_sound_and_left_as_it_was(tmp_path):
     assert "OMP_NUM_THREADS" in states(said, "threads")
 
 
-def test_an_object_store_is_sound_and_left_as_it_was(s3):  # noqa: F811
-    from gsx.storage.artifacts.location import Place
+def test_an_object_store_is_sound_and_left_as_it_was(s3):
+    from gsx.storage.artifacts.location import Location
 
     said = gsx("doctor", "--store", s3, "--json")
     assert said.code == 0, said.out
     assert set(states(said)) == {"create-only", "write", "read", "list", "remove"}
-    assert Place.at(s3).sizes() == {}
+    assert Location.at(s3).sizes() == {}
     text = gsx("doctor", "--store", s3)
     assert text.out.startswith(f"store {s3}\n  create-only  ok")
     assert not any(word in text.out + said.out for word in (ACCESS, SECRET))
@@ -55,7 +47,7 @@ def test_an_object_store_is_sound_and_left_as_it_was(s3):  # noqa: F811
         ("s3://no-such-bucket/x", "does not exist"),
     ],
 )
-def test_a_store_that_will_not_do_is_told_and_the_code_says_so(odd_stores, s3, url, found):  # noqa: F811
+def test_a_store_that_will_not_do_is_told_and_the_code_says_so(faulty_stores, s3, url, found):
     said = gsx("doctor", "--store", url, "--json")
     assert said.code == 3
     assert json.loads(said.out)["ok"] is False

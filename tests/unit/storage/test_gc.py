@@ -10,9 +10,9 @@ from filelock import FileLock
 import gsx as package
 from gsx.errors import ArtifactError, StageError, StoreError, UsageError
 from gsx.storage import gc
-from gsx.storage.artifacts.publish import build, draft_folder, lock_of
+from gsx.storage.artifacts.publish import build_artifact, draft_folder, lock_path
 from gsx.storage.artifacts.store import Store
-from gsx.storage.corpora.hot_cache import hot_folder
+from gsx.storage.corpora.hot_cache import hot_cache_dir
 from gsx.storage.gc import (
     find_garbage,
     list_artifacts,
@@ -35,7 +35,7 @@ def abandon(store, **changes):
         raise StageError("stopped")
 
     with pytest.raises(StageError):
-        build(store, identity(**changes), fail)
+        build_artifact(store, identity(**changes), fail)
     return draft_folder(store) / identity(**changes).key
 
 
@@ -54,7 +54,7 @@ def test_a_store_in_order_has_no_garbage(store):
 
 def test_a_store_that_is_not_there_has_no_garbage(store):
     assert listed(store) == []
-    assert not store.place.local.exists()
+    assert not store.location.local.exists()
 
 
 def test_an_abandoned_draft_is_listed_with_its_size(store):
@@ -74,7 +74,7 @@ def test_an_abandoned_draft_is_removed(store):
 
 def test_a_draft_somebody_works_on_is_not_listed(store):
     draft = abandon(store)
-    with FileLock(lock_of(draft)):
+    with FileLock(lock_path(draft)):
         assert listed(store) == []
     assert len(listed(store)) == 1
 
@@ -83,17 +83,17 @@ def test_a_draft_that_somebody_took_up_after_listing_is_not_removed(store):
     draft = abandon(store)
     (item,) = find_garbage(store)
     before = contents(draft)
-    with FileLock(lock_of(draft)):
+    with FileLock(lock_path(draft)):
         assert remove_garbage(store, item) is False
     assert contents(draft) == before
 
 
 def test_listing_writes_nothing(store):
     draft = abandon(store)
-    lock_of(draft).unlink()
-    before = sorted(store.place.local.rglob("*"))
+    lock_path(draft).unlink()
+    before = sorted(store.location.local.rglob("*"))
     listed(store)
-    assert sorted(store.place.local.rglob("*")) == before
+    assert sorted(store.location.local.rglob("*")) == before
 
 
 @pytest.mark.parametrize("folder", [".drafts", ".trash"])
@@ -102,7 +102,7 @@ def test_a_stray_file_or_link_among_drafts_is_removed_but_not_followed(store, tm
     precious.mkdir()
     (precious / "thesis.txt").write_text("do not lose")
     blob(store)
-    place = store.place.local / folder
+    place = store.location.local / folder
     place.mkdir(exist_ok=True)
     (place / "link").symlink_to(precious)
     (place / "file").write_bytes(b"123")
@@ -113,17 +113,17 @@ def test_a_stray_file_or_link_among_drafts_is_removed_but_not_followed(store, tm
 
 def test_a_half_removed_artifact_is_removed(store):
     made = blob(store)
-    (store.place.local / ".trash").mkdir()
-    made.place.local.rename(store.place.local / ".trash" / "0123")
+    (store.location.local / ".trash").mkdir()
+    made.location.local.rename(store.location.local / ".trash" / "0123")
     assert [what for what, _ in listed(store)] == ["half-removed artifact"]
     remove_all(store)
-    assert list((store.place.local / ".trash").iterdir()) == []
+    assert list((store.location.local / ".trash").iterdir()) == []
 
 
 def test_superseded_generations_are_listed_but_not_the_newest(store):
     old = [blob(store, {"x": b"1"}), blob(store, {"x": b"2"}, force=True)]
     new = blob(store, {"x": b"3"}, force=True)
-    assert listed(store) == [("superseded generation", a.place.root) for a in old]
+    assert listed(store) == [("superseded generation", a.location.root) for a in old]
     remove_all(store)
     assert list(store.artifacts()) == [new]
 
@@ -139,14 +139,14 @@ def test_a_superseded_generation_whose_content_the_newest_has_as_well_may_go(sto
     old = blob(store)
     blob(store, kind="child", stage="child", parents=(parent_of(old),))
     blob(store, force=True)
-    assert listed(store) == [("superseded generation", old.place.root)]
+    assert listed(store) == [("superseded generation", old.location.root)]
 
 
 def cached(store):
     """Publish a corpus and make its hot cache; return both."""
     artifact = motif(store)
-    package.open(artifact.place.url).hot(build=True)
-    return artifact, hot_folder(artifact.manifest.digest)
+    package.open(artifact.location.url).hot(build=True)
+    return artifact, hot_cache_dir(artifact.manifest.digest)
 
 
 def test_the_cache_of_a_corpus_that_is_here_is_kept(store):
@@ -157,26 +157,26 @@ def test_the_cache_of_a_corpus_that_is_here_is_kept(store):
 def test_the_cache_of_a_corpus_that_is_gone_is_removed(store):
     artifact, folder = cached(store)
     remove_artifacts(store, [artifact])
-    assert listed(store) == [("cache of a corpus not here", str(folder))]
+    assert listed(store) == [("cache of a missing corpus", str(folder))]
     remove_all(store)
     assert not folder.exists()
 
 
 def test_a_cache_that_is_being_made_is_not_listed(store):
-    folder = hot_folder("0" * 64)
+    folder = hot_cache_dir("0" * 64)
     draft = folder.with_name(f".{folder.name}.4711")
     draft.mkdir(parents=True)
     with FileLock(folder.with_suffix(".lock")):
         assert listed(store) == []
-    assert listed(store) == [("cache of a corpus not here", str(draft))]
+    assert listed(store) == [("cache of a missing corpus", str(draft))]
 
 
 def test_a_damaged_manifest_stops_the_search_because_lineage_is_unknown(store):
     made = blob(store)
-    manifest = made.place.local / "manifest.json"
+    manifest = made.location.local / "manifest.json"
     manifest.unlink()
     manifest.write_text("{")
-    said = gsx("gc", "--store", store.place.url)
+    said = gsx("gc", "--store", store.location.url)
     assert said.code == 3
     assert f"{manifest} is not a gsx manifest" in said.err
 
@@ -240,17 +240,17 @@ def test_a_removal_that_is_interrupted_leaves_no_child_without_its_parent(
 
 def test_a_damaged_artifact_can_be_removed(store):
     made = blob(store)
-    (made.place.local / "data/a.bin").unlink()
-    said = gsx("gc", made.key[:12], "--delete", "--store", store.place.url)
+    (made.location.local / "data/a.bin").unlink()
+    said = gsx("gc", made.key[:12], "--delete", "--store", store.location.url)
     assert said.code == 0
     assert list(store.entries()) == []
 
 
 def test_an_artifact_outside_the_store_is_not_removed(store, tmp_path):
-    given = shutil.copytree(blob(store).place.local, tmp_path / "given")
-    said = gsx("gc", given, "--delete", "--store", store.place.url)
+    given = shutil.copytree(blob(store).location.local, tmp_path / "given")
+    said = gsx("gc", given, "--delete", "--store", store.location.url)
     assert said.code == 3
-    assert f"{given} does not lie in the store {store.place.url}; not removed." in said.err
+    assert f"{given} is not inside the store {store.location.url}; not removed." in said.err
     assert (given / "manifest.json").exists()
 
 
@@ -260,7 +260,7 @@ def test_an_artifact_of_another_remote_store_is_not_removed():
     with pytest.raises(StoreError, match=r"does not lie in the store memory://ours; not removed"):
         remove_artifacts(ours, [made])
     assert theirs.find("blob", made.key) == made
-    made.place.fs.rm("/theirs", recursive=True)
+    made.location.fs.rm("/theirs", recursive=True)
 
 
 def test_an_unknown_artifact_is_named(store):
@@ -271,12 +271,12 @@ def test_an_unknown_artifact_is_named(store):
 def test_gc_says_what_it_would_remove_and_how_much(store):
     draft = abandon(store)
     size = sum(map(len, contents(draft).values()))
-    shown = gsx("gc", "--store", store.place.url)
+    shown = gsx("gc", "--store", store.location.url)
     assert shown.out.splitlines()[-1] == (
         f"1 items, {size} B can be removed; add --delete to do it"
     )
     assert draft.exists()
-    removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.place.url).out)
+    removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.location.url).out)
     assert (removed["removed"], removed["bytes"], len(removed["items"])) == (True, size, 1)
     assert not draft.exists()
 
@@ -284,8 +284,8 @@ def test_gc_says_what_it_would_remove_and_how_much(store):
 def test_gc_reports_only_what_it_really_removed(store):
     draft = abandon(store)
     other = abandon(store, config={"size": 2})
-    with FileLock(lock_of(draft)):
-        removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.place.url).out)
+    with FileLock(lock_path(draft)):
+        removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.location.url).out)
     assert [item["path"] for item in removed["items"]] == [str(other)]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from gsx.ragged import ranges, rows_of
+from gsx.ragged import ranges, row_indices
 from gsx.seeds import rng
 from gsx.stages.chem.check_by_graph import check_spliced, stand_alone
 from gsx.stages.chem.fragments import (
@@ -53,7 +53,7 @@ def halves(table):
                                   right[position] * copies.total_nodes + left[position]])
                   )  # fmt: skip
     part = connected(copies, ~cut)
-    return copies, part == part[left[position]][rows_of(copies.node_ptr)]
+    return copies, part == part[left[position]][row_indices(copies.node_ptr)]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def spliced(pool, count, generator):
     components = pool.take(generator.integers(0, len(pool), 2 * count))
     joined, _, first = union(components, np.full(count, 2))
     weight = (free_valence(components) > 0) * generator.random(components.total_nodes)
-    order = np.lexsort((-weight, rows_of(components.node_ptr)))
+    order = np.lexsort((-weight, row_indices(components.node_ptr)))
     best = order[components.node_ptr[:-1]] - components.node_ptr[:-1] + first
     bond = np.tile(np.array([[1, 0, 0]], np.uint8), (count, 1))
     table, ptr, position = add_edges(

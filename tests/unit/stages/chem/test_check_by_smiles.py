@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gsx.ragged import rows_of
+from gsx.ragged import row_indices
 from gsx.seeds import rng
 from gsx.stages.chem.check_by_graph import check_spliced, stand_alone, write_smiles
 from gsx.stages.chem.check_by_smiles import NOT_READ, Written, check_written
@@ -40,7 +40,7 @@ def written(components, ptr, bonds, code=1):
     table, at, position = add_edges(joined, graph, u, v, {"edge_attr": bond})
     bridges = np.zeros(table.total_edges, dtype=bool)
     bridges[np.repeat(table.edge_ptr[:-1], np.diff(at)) + position] = True
-    slot = rows_of(components.node_ptr)
+    slot = row_indices(components.node_ptr)
     return table, bridges, Written(smiles, components.node_ptr[slot] + where.place, slot)
 
 

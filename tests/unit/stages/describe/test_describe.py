@@ -17,7 +17,7 @@ from tests.unit.stages.prepare.benchmarks.test_tu import paths_of, zipped
 def described(tmp_path, prepare):
     plan = make_plan(parse_recipe(f"[prepare]\n{prepare}\n[describe]\n", "t.toml"))
     *_, (_, built) = run_plan(plan, Store.at(tmp_path / "store"))
-    document = json.loads(built.artifact.place.read_bytes("statistics.json", limit=1 << 20))
+    document = json.loads(built.artifact.location.read_bytes("statistics.json", limit=1 << 20))
     return document, built.artifact.manifest.warnings
 
 

@@ -13,7 +13,7 @@ from torch_geometric.data.storage import GlobalStorage
 
 import gsx
 from gsx.errors import UsageError
-from gsx.ragged import texts_of
+from gsx.ragged import decode_texts
 from gsx.schema import ORIGINS
 from gsx.stages.export.export import export
 from gsx.stages.export.formats.good import place_of, sort_of
@@ -24,7 +24,7 @@ from gsx.storage.sharing.csv_file import write_csv
 from tests.integration.test_generate_molecules import SMILES
 from tests.support.artifacts import gsx as run
 from tests.support.make_golden import pages
-from tests.support.no_gsx_process import alone
+from tests.support.no_gsx_process import run_without_gsx
 from tests.support.run_stages import run_recipe
 
 RECIPE = """
@@ -83,7 +83,7 @@ batch = next(iter(DataLoader(train, batch_size=len(train))))
 print(len(train), batch.x.shape[0], float(batch.y.sum()), int(batch.env_id.max()))
 torch.save((batch.edge_index, batch.y, batch.origin), '../batch.pt')
 """
-    told = alone(code, tmp_path / "out", strict=False).stdout.split()
+    told = run_without_gsx(code, tmp_path / "out", strict=False).stdout.split()
     table = corpus.table(split="train")
     assert told == [str(len(table)), str(table.total_nodes), f"{float(len(table))}", "3"]
     edges, y, origin = torch.load(tmp_path / "batch.pt", weights_only=True)
@@ -100,8 +100,8 @@ def test_pyg_holds_sparse_features_and_masks_of_labelled_nodes(tmp_path):
         "import corpus; d = corpus.Corpus('all')[0]\n"
         "print(float(d.x.to_dense().sum()), d.test_mask)"
     )
-    told = alone(code, tmp_path / "out", strict=False).stdout
-    data = gsx.open(made.place.local)[0]
+    told = run_without_gsx(code, tmp_path / "out", strict=False).stdout
+    data = gsx.open(made.location.local)[0]
     assert told.strip() == f"{float(data.x.to_dense().sum())} {data.test_mask}"
 
 
@@ -148,7 +148,7 @@ print(sorted(datasets), meta['num_envs'], meta['num_classes'], datasets['task'],
       len(datasets['val']))
 """
     )
-    lines = alone(code, tmp_path / "out", strict=False).stdout.splitlines()
+    lines = run_without_gsx(code, tmp_path / "out", strict=False).stdout.splitlines()
     train = hard(corpus, "train")
     assert lines[0].startswith(
         f"{len(train)} {corpus.splits['ood_test']} torch.Size([1]) torch.int64 torch.Size([1]) 1 "
@@ -200,7 +200,7 @@ def test_molecules_of_good_say_what_shifts(molecules, tmp_path):
         data, slices = torch.load(file, weights_only=True)
     table = molecules.table(split="train")
     assert data.nodesize.tolist() == table.num_nodes.tolist()
-    assert data.scaffold == texts_of(table.lists("graph", "scaffold"))
+    assert data.scaffold == decode_texts(table.lists("graph", "scaffold"))
     assert slices["nodesize"].tolist() == slices["scaffold"].tolist() == [*range(len(table) + 1)]
 
 
@@ -238,7 +238,7 @@ print(dataset[int(index['test'][0])].num_nodes, dataset.num_classes, dataset.eva
       dataset[0].y.shape, dataset[0].node_env_id.shape[1])
 print([safe('meta_dict.pt', weights_only=True)['split']])
 """
-    lines = [line for line in alone(code, tmp_path / "out", strict=False).stdout.splitlines()
+    lines = [line for line in run_without_gsx(code, tmp_path / "out", strict=False).stdout.splitlines()
              if line[:1].isdigit() or line[:1] == "["]  # fmt: skip
     train = len(hard(corpus, "train"))
     assert lines[0] == (

@@ -10,17 +10,17 @@ import torch
 
 import gsx
 from gsx.errors import UsageError
-from gsx.pyg import MASKS, densified
+from gsx.pyg import MASKS, densify_features
 from gsx.schema import SPLITS
 from gsx.stages.export.export import export, today
 from gsx.stages.export.node_arrays import node_arrays
 from gsx.stages.export.request import Given
-from gsx.storage.artifacts.lineage import manifests
+from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 from tests.support.artifacts import gsx as run
 from tests.support.make_golden import pages
-from tests.support.no_gsx_process import alone
+from tests.support.no_gsx_process import run_without_gsx
 from tests.support.run_stages import run_stage
 from tests.support.synthetic_corpora import planted_nodes, write_planted
 
@@ -55,7 +55,7 @@ def dropped(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(corpus):
-    return densified(corpus.table(), corpus.info)
+    return densify_features(corpus.table(), corpus.info)
 
 
 def write(corpus, folder, layout, **said):
@@ -103,7 +103,7 @@ def seen(corpus, dropped, tmp_path_factory):
     for layout in ("portable", "good", "ogb"):
         write(corpus, folder / layout, layout)
     write(dropped, folder / "dropped", "portable")
-    lines = alone(CODE, folder, strict=False).stdout.splitlines()
+    lines = run_without_gsx(CODE, folder, strict=False).stdout.splitlines()
     return folder, dict(line.split(" ", 1) for line in lines if " " in line)
 
 
@@ -187,7 +187,7 @@ def test_dgl_tables_hold_masks_labels_and_features_of_nodes(corpus, table, tmp_p
 @pytest.mark.parametrize("which", ["plain", "corpus"])
 def test_csv_writes_edges_once_and_sparse_features_as_rows(which, request, tmp_path):
     corpus = request.getfixturevalue(which)
-    table = densified(corpus.table(), corpus.info)
+    table = densify_features(corpus.table(), corpus.info)
     write(corpus, tmp_path / "out", "csv")
     graphs, nodes, edges = (pd.read_csv(tmp_path / "out" / f"{name}.csv")
                             for name in ("graphs", "nodes", "edges"))  # fmt: skip
@@ -220,5 +220,5 @@ def test_features_that_would_fill_a_disk_are_refused_and_nothing_is_left(tmp_pat
     with pytest.raises(
         UsageError, match=r"pages has 4 nodes of 5 features, and `dgl` writes every"
     ):
-        export(wide, manifests(Store.at(tmp_path / "store"), wide.artifact), tmp_path / "o", "dgl")
+        export(wide, lineage_manifests(Store.at(tmp_path / "store"), wide.artifact), tmp_path / "o", "dgl")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]

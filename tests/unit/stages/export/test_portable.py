@@ -11,15 +11,15 @@ import gsx
 from gsx.errors import ArtifactError, StoreError, UsageError
 from gsx.schema import ORIGINS
 from gsx.stages.export.export import export, today
-from gsx.storage.artifacts.lineage import manifests
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.lineage import lineage_manifests
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.sharing.bundle import Bundle
 from tests.support.artifacts import contents
 from tests.support.artifacts import gsx as run
 from tests.support.make_golden import pages
-from tests.support.no_gsx_process import alone
+from tests.support.no_gsx_process import run_without_gsx
 from tests.support.run_stages import run_recipe
 
 RECIPE = """
@@ -48,7 +48,7 @@ def made(home):
 def folder(made, home):
     """A generated corpus of 300 source graphs and 60 spliced ones, exported."""
     store = Store.at(home / "store")
-    export(Corpus(made), manifests(store, made), home / "out")
+    export(Corpus(made), lineage_manifests(store, made), home / "out")
     return home / "out"
 
 
@@ -80,7 +80,7 @@ def test_gsx_opens_and_verifies_it_as_a_corpus(folder, made):
 
 
 def test_shards_keep_their_bytes(folder, made):
-    for path in (made.place.local / "data").iterdir():
+    for path in (made.location.local / "data").iterdir():
         assert (folder / "data" / path.name).read_bytes() == path.read_bytes()
 
 
@@ -99,7 +99,7 @@ slots = duckdb.sql("select count(*) from 'data/train-*.parquet' "
 print(arrow, frame['num_nodes'].sum(), lazy.select(polars.col('num_nodes').sum()).collect().item(),
       told[0], told[1], slots[0])
 """
-    found = list(map(int, alone(code, folder).stdout.split()))
+    found = list(map(int, run_without_gsx(code, folder).stdout.split()))
     nodes = int(gsx.open(folder).table(split="train").total_nodes)
     assert found == [nodes, nodes, nodes, nodes, 240, 60]
 
@@ -118,7 +118,7 @@ print(len(rows), rows[-1]['origin'], len(rows[-1]['edge_src']) == rows[-1]['num_
 sys.stdout.flush()
 os._exit(0)  # threads of the stream may outlive the interpreter
 """
-    lines = alone(code, folder, strict=False).stdout.splitlines()
+    lines = run_without_gsx(code, folder, strict=False).stdout.splitlines()
     assert lines[0] == (
         "{'train': 240, 'id_val': 30, 'id_test': 30, 'ood_val': 30, 'ood_test': 30}"
     )
@@ -144,7 +144,7 @@ print(len(rows), sum(row['graphs/num_nodes'] for row in rows))
 row = next(row for row in rows if row['graphs/origin'] == b'g_whole')
 print(len(row['graphs/provenance.parents']) >= 2, len(row['graphs/node_feat'][0]))
 """
-    lines = alone(code, folder, strict=False).stdout.splitlines()
+    lines = run_without_gsx(code, folder, strict=False).stdout.splitlines()
     assert lines[0] == str(["train", "id_val", "id_test", "ood_val", "ood_test"])
     assert lines[1].count("source") == 3
     assert lines[2] == f"360 {gsx.open(folder).table().total_nodes}"
@@ -176,7 +176,7 @@ print(len(load_pyg.load('train', env=[0, 2])), len(load_pyg.load('train', origin
       load_pyg.load('train').num_classes,
       int(load_pyg.load('train', extras=['node_truth'])[0].node_truth.sum()))
 """
-    told = alone(code, folder, strict=False).stdout.split()
+    told = run_without_gsx(code, folder, strict=False).stdout.split()
     import torch
 
     corpus = gsx.open(folder)
@@ -203,7 +203,7 @@ def test_splits_are_plain_tables(folder):
 def test_a_corpus_of_labelled_nodes_is_portable_too(tmp_path):
     store = Store.at(tmp_path / "store")
     made = pages(store)
-    export(Corpus(made), manifests(store, made), tmp_path / "out")
+    export(Corpus(made), lineage_manifests(store, made), tmp_path / "out")
     assert run("verify", tmp_path / "out").code == 0
     assert (tmp_path / "out/splits/ood_test.csv").read_text().splitlines() == [
         "graph_id,node,env_id,domain_id,label", "7,3,0,-1,-1",
@@ -215,8 +215,8 @@ print(data.x.to_dense().tolist(), data.test_mask.tolist(), data.env_id.tolist())
 print(len(list(mlcroissant.Dataset('croissant.json').records('graphs'))))
 print(len(datasets.load_dataset(os.getcwd(), split='graphs')))
 """
-    lines = alone(code, tmp_path / "out", strict=False).stdout.splitlines()
-    dense = gsx.open(made.place.local)[0].x.to_dense().tolist()
+    lines = run_without_gsx(code, tmp_path / "out", strict=False).stdout.splitlines()
+    dense = gsx.open(made.location.local)[0].x.to_dense().tolist()
     assert lines == [f"{dense} [False, False, False, True] [0, 1, -1, 0]", "1", "1"]
 
 
@@ -231,8 +231,8 @@ def test_a_corpus_that_is_zarr_alone_is_written_as_parquet(tmp_path):
 
 
 def test_an_export_can_be_exported_and_tells_the_same_story(folder, tmp_path):
-    given = Artifact.open(Place.at(folder))
-    again, _ = export(Corpus(given), manifests(Store.at(tmp_path), given), tmp_path / "again")
+    given = Artifact.open(Location.at(folder))
+    again, _ = export(Corpus(given), lineage_manifests(Store.at(tmp_path), given), tmp_path / "again")
     stages = {
         json.loads(path.read_text())["stage"] for path in (tmp_path / "again/lineage").iterdir()
     }
@@ -243,7 +243,7 @@ def test_an_export_can_be_exported_and_tells_the_same_story(folder, tmp_path):
 
 def test_the_same_day_gives_the_same_bytes(made, home, tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    lineage = manifests(Store.at(home / "store"), made)
+    lineage = lineage_manifests(Store.at(home / "store"), made)
     for name in ("a", "b"):
         export(Corpus(made), lineage, tmp_path / name)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
@@ -251,7 +251,7 @@ def test_the_same_day_gives_the_same_bytes(made, home, tmp_path, monkeypatch):
 
 
 def test_a_second_export_finds_the_first_of_whatever_day(made, home, tmp_path, monkeypatch):
-    lineage = manifests(Store.at(home / "store"), made)
+    lineage = lineage_manifests(Store.at(home / "store"), made)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     assert export(Corpus(made), lineage, tmp_path / "a")[1] is False
     before = contents(tmp_path / "a")
@@ -277,12 +277,12 @@ def test_a_target_that_holds_something_is_refused_and_left(made, tmp_path):
 def test_a_tampered_shard_is_not_exported(home, made, tmp_path):
     import shutil
 
-    given = shutil.copytree(made.place.local, tmp_path / "given")
-    artifact = Artifact.open(Place.at(given))
+    given = shutil.copytree(made.location.local, tmp_path / "given")
+    artifact = Artifact.open(Location.at(given))
     shard = given / "data/ood_test-00000-of-00001.parquet"
     shard.chmod(0o644)
     shard.write_bytes(shard.read_bytes()[:-1] + b"!")
-    with pytest.raises(ArtifactError, match="has other bytes than the manifest says"):
+    with pytest.raises(ArtifactError, match="does not match the SHA-256 in the manifest"):
         export(Corpus(artifact), [made.manifest], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["given"]
 
@@ -292,8 +292,8 @@ def test_a_shard_that_changes_while_it_is_copied_is_found_out(made, tmp_path, mo
 
     from gsx.storage.sharing import bundle
 
-    given = shutil.copytree(made.place.local, tmp_path / "given")
-    artifact = Artifact.open(Place.at(given))
+    given = shutil.copytree(made.location.local, tmp_path / "given")
+    artifact = Artifact.open(Location.at(given))
     copyfile = shutil.copyfile
 
     def meddled(source, target):

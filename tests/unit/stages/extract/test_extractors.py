@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 import torch
 
-from gsx.ragged import rows_of
+from gsx.ragged import row_indices
 from gsx.schema import CorpusInfo, Environment, corpus_columns
 from gsx.seeds import rng
 from gsx.stages.extract import pair_extractor as pair
 from gsx.stages.extract import posterior_extractor as posterior
-from gsx.stages.extract.data import hold_out, lesson_of
-from gsx.stages.extract.metrics import dearest
-from gsx.stages.extract.pair_extractor import connected, groups, parting
+from gsx.stages.extract.data import split_held_out, build_extractor_data
+from gsx.stages.extract.metrics import largest_penalty_within_one_standard_error
+from gsx.stages.extract.pair_extractor import connected_subgraphs, target_groups, otsu_threshold
 from gsx.stages.extract.posterior_training import PosteriorOptions
 from gsx.stages.graphs.roc_auc import roc_auc
-from gsx.stages.graphs.subgraphs import induced, is_connected
-from gsx.stages.nn.losses import beyond, decided
+from gsx.stages.graphs.subgraphs import induced_subgraphs, is_connected
+from gsx.stages.nn.losses import remove_prior, predicted_label
 from gsx.stages.nn.training_loop import one_thread
 from gsx.table import concat
 from tests.unit.stages.graphs.test_subgraphs import table_of
@@ -69,7 +69,7 @@ def run(module, options, table, task="classification", units=None):
     outputs = table.graph["y"].shape[1]
     if units is not None:
         table = table.with_columns(node={"unit": units})
-    lesson = lesson_of(table, info(task, outputs))
+    lesson = build_extractor_data(table, info(task, outputs))
     with one_thread():
         return lesson, module.extract(
             lesson, options, seed=0, device=torch.device("cpu"), progress=lambda *_: None
@@ -77,7 +77,7 @@ def run(module, options, table, task="classification", units=None):
 
 
 def sizes(lesson, mask):
-    return np.bincount(rows_of(lesson.graphs.node_ptr), mask, minlength=len(lesson)).astype(int)
+    return np.bincount(row_indices(lesson.graphs.node_ptr), mask, minlength=len(lesson)).astype(int)
 
 
 @pytest.mark.parametrize(("module", "options"), BOTH)
@@ -88,7 +88,7 @@ def test_pieces_are_connected_apart_and_never_the_whole_graph(module, options):
     assert (sizes(lesson, pieces.causal) < lesson.graphs.num_nodes).all()
     assert not (pieces.causal & pieces.environmental).any()
     for mask in (pieces.causal, pieces.environmental):
-        assert is_connected(induced(lesson.graphs, mask)[0]).all()
+        assert is_connected(induced_subgraphs(lesson.graphs, mask)[0]).all()
 
 
 @pytest.mark.parametrize(("module", "options"), BOTH)
@@ -108,7 +108,7 @@ def test_a_piece_of_a_graph_in_two_parts_lies_in_one_of_them(module, options):
     apart = nx.disjoint_union(nx.cycle_graph(3), nx.path_graph(4))
     odd = table_with([apart] * 4, [[1, 0], [0, 1]] * 2, [0, 0, 1, 1])
     lesson, found = run(module, options, concat([lollipops(40), odd]))
-    assert is_connected(induced(lesson.graphs, found.pieces.causal)[0]).all()
+    assert is_connected(induced_subgraphs(lesson.graphs, found.pieces.causal)[0]).all()
 
 
 @pytest.mark.parametrize("task", ["binary", "multitask", "regression"])
@@ -131,7 +131,7 @@ def test_no_piece_cuts_a_unit():
     ring = 3 + np.repeat(np.arange(40) % 2, table.num_nodes)
     units = np.where(local < ring, 0, local)
     lesson, found = run(posterior, POSTERIOR, table, units=units)
-    owner = rows_of(lesson.graphs.node_ptr)
+    owner = row_indices(lesson.graphs.node_ptr)
     in_ring = np.bincount(owner, found.pieces.causal & (units == 0), minlength=40)
     assert set((in_ring / (3 + np.arange(40) % 2)).tolist()) <= {0.0, 1.0}
 
@@ -196,19 +196,19 @@ def test_a_cause_that_makes_a_rare_yes_only_likelier_is_found():
 
 def test_yes_is_what_rises_above_its_prior():
     logits, prior = torch.tensor([[-2.0], [-4.0]]), torch.tensor([0.05])
-    assert decided(logits, prior, "binary").tolist() == [[1.0], [0.0]]
-    assert beyond(logits, prior, "binary").sign().tolist() == [[1.0], [-1.0]]
-    assert beyond(logits, prior, "multitask").tolist() == beyond(logits, prior, "binary").tolist()
-    assert beyond(logits, prior, "regression") is logits
+    assert predicted_label(logits, prior, "binary").tolist() == [[1.0], [0.0]]
+    assert remove_prior(logits, prior, "binary").sign().tolist() == [[1.0], [-1.0]]
+    assert remove_prior(logits, prior, "multitask").tolist() == remove_prior(logits, prior, "binary").tolist()
+    assert remove_prior(logits, prior, "regression") is logits
     both = torch.tensor([[-2.0, -1.0]])
-    assert decided(both, torch.tensor([0.9, 0.1]), "classification").tolist() == [[0.0, 1.0]]
-    assert beyond(both, torch.tensor([0.9, 0.1]), "classification") is both
+    assert predicted_label(both, torch.tensor([0.9, 0.1]), "classification").tolist() == [[0.0, 1.0]]
+    assert remove_prior(both, torch.tensor([0.9, 0.1]), "classification") is both
 
 
 @pytest.mark.parametrize("graphs", [2, 3, 40, 101])
 def test_some_graphs_are_held_out_and_all_are_cut(graphs):
-    lesson = lesson_of(lollipops(graphs), info())
-    parts = hold_out(lesson, 0)
+    lesson = build_extractor_data(lollipops(graphs), info())
+    parts = split_held_out(lesson, 0)
     assert 0 < len(parts.held) < graphs
     assert len(parts.held) + len(parts.taught) == graphs
     number = np.arange(lesson.graphs.total_nodes)
@@ -223,32 +223,32 @@ def test_edges_are_sorted_before_anything_is_learned():
     mixed = table.with_columns(
         edge={name: table.edge[name][shuffled] for name in ("edge_src", "edge_dst")}
     )
-    assert lesson_of(mixed, info()).graphs.equals(lesson_of(table, info()).graphs)
+    assert build_extractor_data(mixed, info()).graphs.equals(build_extractor_data(table, info()).graphs)
 
 
 def test_nothing_kept_becomes_the_best_node_and_everything_the_better_ones():
     table = table_of(nx.path_graph(3), nx.path_graph(3), nx.path_graph(3))
     score = np.array([0.1, 0.3, 0.2, 0.9, 0.8, 0.6, 0.9, 0.2, 0.8])
-    keep, odd = connected(table, score, 0.5)
+    keep, odd = connected_subgraphs(table, score, 0.5)
     assert np.flatnonzero(keep).tolist() == [1, 3, 4, 6]
     assert odd == {"nothing": 1, "everything": 1}
 
 
 def test_scores_are_parted_where_the_two_groups_are_most_unlike():
-    assert 0.2 < parting(np.array([0.1, 0.15, 0.2, 0.8, 0.85])) < 0.8
+    assert 0.2 < otsu_threshold(np.array([0.1, 0.15, 0.2, 0.8, 0.85])) < 0.8
 
 
 def test_labels_fall_into_groups_by_class_or_by_pattern_of_tasks():
     nan = np.nan
-    assert groups(np.array([[0, 1], [1, 0]]), "classification").tolist() == [1, 0]
-    assert groups(np.array([[0, 1], [1, 1], [nan, 0]]), "multitask").tolist() == [2, 3, 0]
-    assert groups(np.array([[-1.0], [2.0]]), "binary", logits=True).tolist() == [0, 1]
-    assert groups(np.array([[3.0], [5.0], [9.0]]), "regression").tolist() == [0, 0, 1]
+    assert target_groups(np.array([[0, 1], [1, 0]]), "classification").tolist() == [1, 0]
+    assert target_groups(np.array([[0, 1], [1, 1], [nan, 0]]), "multitask").tolist() == [2, 3, 0]
+    assert target_groups(np.array([[-1.0], [2.0]]), "binary", logits=True).tolist() == [0, 1]
+    assert target_groups(np.array([[3.0], [5.0], [9.0]]), "regression").tolist() == [0, 0, 1]
 
 
 def test_the_dearest_value_that_loses_too_little_to_matter_is_taken():
     even, blind = np.full(4, 0.25), np.full(4, 1.0)
     losses = [np.full(4, 0.9), np.full(4, 0.505), np.full(4, 0.5)]
-    best, trials = dearest("cost", (3, 2, 1), losses, (1, 2, 3), blind=blind, share=even)
+    best, trials = largest_penalty_within_one_standard_error("cost", (3, 2, 1), losses, (1, 2, 3), blind=blind, share=even)
     assert best == 2
     assert [trial["above_best"] for trial in trials] == [0.4, 0.005, 0]

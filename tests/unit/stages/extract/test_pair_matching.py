@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gsx.ragged import pointers
 from gsx.stages.extract import pair_matching as matching
-from gsx.stages.extract.pair_matching import best_match, partners
+from gsx.stages.extract.pair_matching import best_match, draw_partners
 
 SIZES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=6)
 
@@ -47,7 +47,7 @@ def test_a_gradient_flows_to_both_matched_nodes():
 )
 def test_a_partner_shares_one_variable_and_differs_in_the_other(pairs, dice):
     same, other = (np.array(values) for values in zip(*pairs, strict=True))
-    found = partners(same, other, same, other, np.full(len(same), dice))
+    found = draw_partners(same, other, same, other, np.full(len(same), dice))
     assert (same[found] == same).all()
     for graph, partner in enumerate(found):
         if ((same == same[graph]) & (other != other[graph])).any():
@@ -56,12 +56,12 @@ def test_a_partner_shares_one_variable_and_differs_in_the_other(pairs, dice):
 
 def test_every_possible_partner_is_found():
     same, other = np.zeros(5, dtype=int), np.array([0, 1, 0, 2, 1])
-    found = partners(same[:1].repeat(3), other[:1].repeat(3), same, other, np.arange(3))
+    found = draw_partners(same[:1].repeat(3), other[:1].repeat(3), same, other, np.arange(3))
     assert sorted(found.tolist()) == [1, 3, 4]
 
 
 def test_without_any_graph_of_its_kind_any_partner_serves():
-    found = partners(
+    found = draw_partners(
         np.array([7]), np.array([0]), np.array([1, 1]), np.array([0, 1]), np.array([3])
     )
     assert found.tolist() == [1]

@@ -3,10 +3,10 @@
 import networkx as nx
 import numpy as np
 
-from gsx.ragged import rows_of
+from gsx.ragged import row_indices
 from gsx.seeds import rng
 from gsx.stages.graphs.cuts import all_pairs, sparse_cuts
-from gsx.stages.graphs.subgraphs import global_edges, induced, is_connected
+from gsx.stages.graphs.subgraphs import global_edges, induced_subgraphs, is_connected
 from gsx.table import GraphTable
 from tests.conftest import motif_split
 
@@ -37,7 +37,7 @@ def test_both_sides_of_a_cut_are_connected_and_together_are_the_graph():
     assert cuts.cut.all()
     assert set(cuts.side.tolist()) == {0, 1}
     for side in (0, 1):
-        part, _ = induced(table, cuts.side == side)
+        part, _ = induced_subgraphs(table, cuts.side == side)
         assert (part.num_nodes > 0).all()
         assert is_connected(part).all()
 
@@ -60,7 +60,7 @@ def test_graphs_that_cannot_be_cut_are_left_alone():
     table = table_of((1, []), PATH, (0, []), (3, []))
     cuts = sparse_cuts(table, rng(0, "cut"))
     assert cuts.cut.tolist() == [False, True, False, False]
-    assert (cuts.side[rows_of(table.node_ptr) != 1] == -1).all()
+    assert (cuts.side[row_indices(table.node_ptr) != 1] == -1).all()
 
 
 def test_other_parts_of_a_disconnected_graph_belong_to_neither_side():

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from torch_geometric.nn import GCNConv
 
-from gsx.ragged import rows_of
+from gsx.ragged import row_indices
 from gsx.seeds import rng
-from gsx.stages.graphs.graphsaint import convolution, links_of, measure, sample, subgraph, walk
-from gsx.stages.nn.backbones import BackboneShape
-from gsx.stages.nn.gcn import GCN, node_batch
-from gsx.stages.prepare.node_dataset import both_ways
+from gsx.stages.graphs.graphsaint import gcn_matrix, adjacency_from_edges, estimate_norms, sample_nodes, induced_adjacency, random_walks
+from gsx.stages.nn.batches import BackboneShape
+from gsx.stages.nn.gcn import GCN, build_node_batch
+from gsx.stages.prepare.node_dataset import symmetric_edges
 
 NODES = 12
 
@@ -24,15 +24,15 @@ def graphs(draw):
     ends = st.integers(0, NODES - 1)
     pairs = draw(st.lists(st.tuples(ends, ends), max_size=30))
     src, dst = (np.array([pair[end] for pair in pairs], dtype=np.int64) for end in (0, 1))
-    return links_of(*both_ways(src, dst, NODES), NODES)
+    return adjacency_from_edges(*symmetric_edges(src, dst, NODES), NODES)
 
 
 @given(graphs(), st.integers(0, 99), st.integers(0, 4))
 def test_walks_go_along_links_and_stay_where_there_are_none(links, seed, length):
-    visited = walk(links, np.arange(NODES), length, rng(seed, "tests"))
+    visited = random_walks(links, np.arange(NODES), length, rng(seed, "tests"))
     assert visited.shape == (NODES, length + 1)
     assert visited[:, 0].tolist() == list(range(NODES))
-    known = set(zip(rows_of(links.ptr).tolist(), links.columns.tolist(), strict=True))
+    known = set(zip(row_indices(links.ptr).tolist(), links.columns.tolist(), strict=True))
     alone = np.diff(links.ptr) == 0
     for before, after in zip(visited[:, :-1].ravel(), visited[:, 1:].ravel(), strict=True):
         assert (before, after) in known or (alone[before] and before == after)
@@ -41,11 +41,11 @@ def test_walks_go_along_links_and_stay_where_there_are_none(links, seed, length)
 @given(graphs(), st.sets(st.integers(0, NODES - 1)))
 def test_a_subgraph_has_all_links_among_its_nodes(links, chosen):
     nodes = np.array(sorted(chosen), dtype=np.int64)
-    part, edges = subgraph(links, nodes)
-    row, column = rows_of(links.ptr), links.columns
+    part, edges = induced_adjacency(links, nodes)
+    row, column = row_indices(links.ptr), links.columns
     kept = np.isin(row, nodes) & np.isin(column, nodes)
     assert edges.tolist() == np.flatnonzero(kept).tolist()
-    assert nodes[rows_of(part.ptr)].tolist() == row[kept].tolist()
+    assert nodes[row_indices(part.ptr)].tolist() == row[kept].tolist()
     assert nodes[part.columns].tolist() == column[kept].tolist()
 
 
@@ -54,21 +54,21 @@ def test_norms_make_up_for_how_often_things_are_drawn(links, seed, roots):
     def stream(number):
         return rng(seed, "tests", number)
 
-    norms = measure(links, roots, 2, 5, stream)
+    norms = estimate_norms(links, roots, 2, 5, stream)
     drawn, held, times = 0, np.zeros(NODES), np.zeros(NODES)
     sums, message = np.zeros(NODES), np.zeros(len(links.columns))
     while times.sum() < 5 * NODES:
-        nodes = sample(links, roots, 2, stream(drawn))
+        nodes = sample_nodes(links, roots, 2, stream(drawn))
         times[nodes] += 1
         sums[nodes] += norms.node[nodes]
-        message[subgraph(links, nodes)[1]] += 1
+        message[induced_adjacency(links, nodes)[1]] += 1
         held[nodes] += 1
         drawn += 1
     seen = held > 0
     # Over the samples, every node counts as often as every other, and in sum once per node.
     assert np.allclose(sums[seen] / drawn, 1 / NODES)
     # Of the samples that hold a node, every message to it arrives once on average.
-    target = rows_of(links.ptr)
+    target = row_indices(links.ptr)
     arrived = message > 0
     each = message * norms.edge / np.maximum(held[target], 1)
     assert np.allclose(each[arrived], 1)
@@ -108,19 +108,19 @@ class Usual(torch.nn.Module):
 def test_values_and_gradients_are_those_of_pyg(sparse, weighted):
     random = rng(0, "tests")
     src, dst = random.integers(0, 30, (2, 80))
-    links = links_of(*both_ways(src, dst, 30), 30)  # with loops, and with nodes of no edge
+    links = adjacency_from_edges(*symmetric_edges(src, dst, 30), 30)  # with loops, and with nodes of no edge
     weight = random.random(len(links.columns)) + 0.1 if weighted else None
     features = (random.random((30, 7)) * (random.random((30, 7)) < 0.4)).astype(np.float32)
     stream = torch.Generator().manual_seed(3)
-    net = GCN.fresh(shape(7), 0.0, stream, torch.Generator()).train()
+    net = GCN.with_random_weights(shape(7), 0.0, stream, torch.Generator()).train()
     for layer in net.layers:
         torch.nn.init.uniform_(layer.bias, generator=stream)
     usual = Usual(net).train()
     told = torch.tensor([3, 0, 17])
     rows = csr_matrix(features) if sparse else torch.from_numpy(features)
-    batch = node_batch(rows, convolution(links, weight), told, torch.device("cpu"))
+    batch = build_node_batch(rows, gcn_matrix(links, weight), told, torch.device("cpu"))
     # PyG sends from the first row of edge_index to the second: our rows receive.
-    edges = torch.from_numpy(np.stack([links.columns, rows_of(links.ptr)]))
+    edges = torch.from_numpy(np.stack([links.columns, row_indices(links.ptr)]))
     values = None if weight is None else torch.from_numpy(weight.astype(np.float32))
     mine = net(batch)[1]
     theirs = usual(torch.from_numpy(features), edges, values)[told]
@@ -135,17 +135,17 @@ def test_values_and_gradients_are_those_of_pyg(sparse, weighted):
 
 
 def test_a_layer_ends_in_norm_relu_and_dropout_but_the_last_has_no_relu():
-    net = GCN.fresh(shape(2, width=4, layers=2), 0.0, torch.Generator(), torch.Generator()).eval()
-    links = links_of(*both_ways(np.array([0]), np.array([1]), 2), 2)
+    net = GCN.with_random_weights(shape(2, width=4, layers=2), 0.0, torch.Generator(), torch.Generator()).eval()
+    links = adjacency_from_edges(*symmetric_edges(np.array([0]), np.array([1]), 2), 2)
     rows = torch.tensor([[1.0, -1.0], [2.0, 0.5]])
-    batch = node_batch(rows, convolution(links), torch.arange(2), torch.device("cpu"))
+    batch = build_node_batch(rows, gcn_matrix(links), torch.arange(2), torch.device("cpu"))
     features, logits = net(batch)
     assert (features < 0).any()
     assert torch.allclose(logits, net.classify(features))
 
 
 def test_the_convolution_of_two_joined_nodes():
-    links = links_of(*both_ways(np.array([0]), np.array([1]), 3), 3)
-    assert convolution(links).toarray() == pytest.approx(
+    links = adjacency_from_edges(*symmetric_edges(np.array([0]), np.array([1]), 3), 3)
+    assert gcn_matrix(links).toarray() == pytest.approx(
         np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
     )

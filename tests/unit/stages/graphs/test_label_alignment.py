@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gsx.seeds import rng
 from gsx.stages.describe.node_shift import node_warnings
-from gsx.stages.graphs.label_alignment import Entries, Numbering, numbering
+from gsx.stages.graphs.label_alignment import SparseEntries, LabelAlignment, align_labels
 
 CLASSES = 4
 
@@ -26,14 +26,14 @@ def pages(seed, meaning, noise=0.02):
 
 def entries_of(words):
     row, column = np.nonzero(words)
-    return Entries(row, column, words[row, column].astype(np.float64))
+    return SparseEntries(row, column, words[row, column].astype(np.float64))
 
 
 @given(st.permutations(range(CLASSES)), st.integers(0, 99))
 def test_another_numbering_is_found_whatever_it_is(meaning, seed):
     words, label, train = pages(seed, meaning)
-    found = numbering(entries_of(words), label, train, ~train, CLASSES)
-    assert found.meaning == tuple(meaning)
+    found = align_labels(entries_of(words), label, train, ~train, CLASSES)
+    assert found.matched_class == tuple(meaning)
     assert found.best > 0.9
     moved = any(own != told for own, told in enumerate(meaning))
     assert found.agreement == found.best or moved
@@ -42,7 +42,7 @@ def test_another_numbering_is_found_whatever_it_is(meaning, seed):
 
 def test_numbers_that_mean_the_same_are_left_alone():
     words, label, train = pages(0, range(CLASSES))
-    found = numbering(entries_of(words), label, train, ~train, CLASSES)
+    found = align_labels(entries_of(words), label, train, ~train, CLASSES)
     assert found.agreement == found.best > 0.9
     assert not found.differs
 
@@ -50,7 +50,7 @@ def test_numbers_that_mean_the_same_are_left_alone():
 def test_features_that_tell_nothing_accuse_nobody():
     words, label, train = pages(0, (1, 2, 3, 0))
     noise = rng(0, "noise").random(words.shape)
-    assert not numbering(entries_of(noise), label, train, ~train, CLASSES).differs
+    assert not align_labels(entries_of(noise), label, train, ~train, CLASSES).differs
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,15 @@ def test_features_that_tell_nothing_accuse_nobody():
     ],
 )
 def test_only_what_is_told_well_is_believed(agreement, best, largest, differs):
-    assert Numbering(agreement, best, (1, 0), largest).differs is differs
+    assert LabelAlignment(agreement, best, (1, 0), largest).differs is differs
 
 
 def test_samples_without_a_class_are_left_out():
     words, label, train = pages(0, (1, 0, 2, 3))
     unknown = np.where(np.arange(400) % 2, -1, label)
-    assert numbering(entries_of(words), unknown, train, ~train, CLASSES).meaning == (1, 0, 2, 3)
-    assert numbering(entries_of(words), np.full(400, -1), train, ~train, CLASSES) is None
-    assert numbering(entries_of(words), label, train, np.zeros(400, dtype=bool), CLASSES) is None
+    assert align_labels(entries_of(words), unknown, train, ~train, CLASSES).matched_class == (1, 0, 2, 3)
+    assert align_labels(entries_of(words), np.full(400, -1), train, ~train, CLASSES) is None
+    assert align_labels(entries_of(words), label, train, np.zeros(400, dtype=bool), CLASSES) is None
 
 
 def test_a_report_says_how_numbers_should_be_read():

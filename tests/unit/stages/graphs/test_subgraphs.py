@@ -5,16 +5,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsx.ragged import pointers, rows_of
-from gsx.stages.graphs.structural_features import structure_features
+from gsx.ragged import pointers, row_indices
+from gsx.stages.graphs.structural_features import structural_features
 from gsx.stages.graphs.subgraphs import (
-    best_nodes,
-    components,
-    grow,
-    induced,
+    top_nodes,
+    component_labels,
+    grow_subgraphs,
+    induced_subgraphs,
     is_connected,
     largest_component,
-    prefixes,
+    prefix_subgraphs,
 )
 from gsx.table import GraphTable
 
@@ -56,7 +56,7 @@ def some_graphs(draw, least=0):
 def test_an_induced_subgraph_is_that_of_networkx(graphs, dice):
     table = table_of(*graphs)
     keep = np.array([dice.random() < 0.6 for _ in range(table.total_nodes)], dtype=bool)
-    part, number = induced(table, keep)
+    part, number = induced_subgraphs(table, keep)
     part.validate()
     for row, graph in enumerate(graphs):
         old = number[part.node_ptr[row] : part.node_ptr[row + 1]].tolist()
@@ -67,7 +67,7 @@ def test_an_induced_subgraph_is_that_of_networkx(graphs, dice):
 @given(some_graphs())
 def test_components_are_those_of_networkx(graphs):
     table = table_of(*graphs)
-    label = components(table)
+    label = component_labels(table)
     for row, graph in enumerate(graphs):
         mine = label[table.node_ptr[row] : table.node_ptr[row + 1]]
         found = {frozenset(np.flatnonzero(mine == value).tolist()) for value in set(mine)}
@@ -94,7 +94,7 @@ def test_the_largest_component_of_what_is_kept_stays(graphs, dice):
 def test_growth_takes_the_best_neighbor_each_time():
     table = table_of(nx.path_graph(5))
     score = np.array([0.1, 0.5, 0.9, 0.3, 0.8])
-    growth = grow(table, score, np.array([2]), 4)
+    growth = grow_subgraphs(table, score, np.array([2]), 4)
     assert growth.order.tolist() == [[2, 1, 3, 4]]
     assert growth.length.tolist() == [4]
 
@@ -103,15 +103,15 @@ def test_growth_takes_the_best_neighbor_each_time():
 def test_every_prefix_of_a_growth_is_connected(graphs, dice):
     table = table_of(*graphs)
     score = np.array([dice.random() for _ in range(table.total_nodes)])
-    seeds = best_nodes(table, score, 1)[:, 0]
-    growth = grow(table, score, seeds, 5)
+    seeds = top_nodes(table, score, 1)[:, 0]
+    growth = grow_subgraphs(table, score, seeds, 5)
     assert growth.order[:, 0].tolist() == seeds.tolist()
     for size in range(1, 6):
-        part, nodes = prefixes(table, growth.order, np.full(len(graphs), size))
+        part, nodes = prefix_subgraphs(table, growth.order, np.full(len(graphs), size))
         part.validate()
         assert is_connected(part).all()
         assert part.num_nodes.tolist() == np.minimum(size, growth.length).tolist()
-        owner = rows_of(part.node_ptr)
+        owner = row_indices(part.node_ptr)
         for row, graph in enumerate(graphs):
             old = nodes[owner == row] - table.node_ptr[row]
             renamed = nx.relabel_nodes(graph_of(part, row), dict(enumerate(old.tolist())))
@@ -121,30 +121,30 @@ def test_every_prefix_of_a_growth_is_connected(graphs, dice):
 def test_a_unit_joins_as_a_whole_before_anything_else():
     table = table_of(nx.path_graph(6))
     score = np.array([0.9, 0.8, 0.1, 0.2, 0.95, 0.3])
-    growth = grow(table, score, np.array([1]), 5, unit=np.array([0, 1, 1, 1, 2, 3]))
+    growth = grow_subgraphs(table, score, np.array([1]), 5, unit=np.array([0, 1, 1, 1, 2, 3]))
     assert growth.order.tolist() == [[1, 2, 3, 4, 0]]
-    assert growth.whole.tolist() == [[True, False, False, True, True, True]]
-    assert growth.rounded(np.array([2])).tolist() == [3]
-    assert growth.rounded(np.array([4])).tolist() == [4]
+    assert growth.complete.tolist() == [[True, False, False, True, True, True]]
+    assert growth.rounded_to_units(np.array([2])).tolist() == [3]
+    assert growth.rounded_to_units(np.array([4])).tolist() == [4]
 
 
 def test_a_unit_larger_than_a_growth_leaves_no_size():
-    growth = grow(table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int))
-    assert growth.rounded(np.array([2])).tolist() == [0]
+    growth = grow_subgraphs(table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int))
+    assert growth.rounded_to_units(np.array([2])).tolist() == [0]
 
 
 @given(some_graphs(least=1), st.randoms(use_true_random=False))
 def test_a_prefix_said_to_be_whole_cuts_no_unit(graphs, dice):
     table = table_of(*graphs)
-    owner = rows_of(table.node_ptr)
+    owner = row_indices(table.node_ptr)
     kept = np.array([dice.random() < 0.5 for _ in range(table.total_nodes)], dtype=bool)
-    unit = np.unique(components(table, kept), return_inverse=True)[1]
+    unit = np.unique(component_labels(table, kept), return_inverse=True)[1]
     first = np.array([unit[owner == row].min() for row in range(len(graphs))])
     local = unit - first[owner]
     score = np.array([dice.random() for _ in range(table.total_nodes)])
-    growth = grow(table, score, best_nodes(table, score, 1)[:, 0], 5, unit=local)
+    growth = grow_subgraphs(table, score, top_nodes(table, score, 1)[:, 0], 5, unit=local)
     for row in range(len(graphs)):
-        for size in np.flatnonzero(growth.whole[row]):
+        for size in np.flatnonzero(growth.complete[row]):
             inside = np.isin(np.arange(table.total_nodes), growth.order[row, :size])
             touched = np.isin(unit, unit[inside])
             assert (inside == touched).all()
@@ -152,20 +152,20 @@ def test_a_prefix_said_to_be_whole_cuts_no_unit(graphs, dice):
 
 def test_a_graph_without_a_seed_does_not_grow():
     table = table_of(nx.path_graph(3), nx.path_graph(3))
-    growth = grow(table, np.ones(6), np.array([-1, 3]), 3)
+    growth = grow_subgraphs(table, np.ones(6), np.array([-1, 3]), 3)
     assert growth.length.tolist() == [0, 3]
 
 
 def test_the_best_nodes_come_in_order_and_run_out():
     table = table_of(nx.path_graph(2), nx.empty_graph(0), nx.path_graph(3))
     score = np.array([0.1, 0.9, 0.3, 0.2, 0.7])
-    assert best_nodes(table, score, 3).tolist() == [[1, 0, -1], [-1, -1, -1], [4, 2, 3]]
+    assert top_nodes(table, score, 3).tolist() == [[1, 0, -1], [-1, -1, -1], [4, 2, 3]]
 
 
 @given(some_graphs(least=1))
 def test_return_probabilities_are_the_diagonals_of_powers(graphs):
     table = table_of(*graphs)
-    features = structure_features(table)
+    features = structural_features(table)
     for row, graph in enumerate(graphs):
         matrix = nx.to_numpy_array(graph)
         degree = matrix.sum(axis=1)

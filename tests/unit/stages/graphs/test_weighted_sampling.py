@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gsx.ragged import pointers
 from gsx.seeds import rng
-from gsx.stages.graphs.weighted_sampling import draw_from_odds
+from gsx.stages.graphs.weighted_sampling import sample_without_replacement
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1e-6, 0.5, 3.0, 1e9]), max_size=6), max_size=5),
@@ -16,7 +16,7 @@ def test_every_group_gives_different_possible_items(groups, wanted, seed):
     odds = np.array([value for group in groups for value in group], dtype=np.float32)
     ptr = pointers([len(group) for group in groups])
     want = np.full(len(groups), wanted)
-    group, item = draw_from_odds(odds, ptr, want, rng(seed, "t"))
+    group, item = sample_without_replacement(odds, ptr, want, rng(seed, "t"))
     assert len(np.unique(item)) == len(item)
     assert (odds[item] > 0).all()
     assert ((item >= ptr[group]) & (item < ptr[group + 1])).all()
@@ -29,7 +29,7 @@ def test_every_group_gives_different_possible_items(groups, wanted, seed):
 def test_items_come_as_often_as_their_odds_say():
     odds = np.tile([1.0, 2.0, 5.0], 20_000)
     ptr = np.arange(0, len(odds) + 1, 3)
-    _, item = draw_from_odds(odds, ptr, np.ones(20_000, dtype=np.int64), rng(0, "t"))
+    _, item = sample_without_replacement(odds, ptr, np.ones(20_000, dtype=np.int64), rng(0, "t"))
     share = np.bincount(item % 3) / 20_000
     assert share == pytest.approx([0.125, 0.25, 0.625], abs=0.01)
 
@@ -37,7 +37,7 @@ def test_items_come_as_often_as_their_odds_say():
 def test_two_draws_follow_successive_sampling_without_replacement():
     odds = np.tile([1.0, 2.0, 5.0], 30_000)
     ptr = np.arange(0, len(odds) + 1, 3)
-    _, item = draw_from_odds(odds, ptr, np.full(30_000, 2), rng(0, "t"))
+    _, item = sample_without_replacement(odds, ptr, np.full(30_000, 2), rng(0, "t"))
     left_out = 3 - np.add.reduceat(item % 3, np.arange(0, 60_000, 2))
     share = np.bincount(left_out, minlength=3) / 30_000
     # P(first i, then j) = w_i / 8 * w_j / (8 - w_i)
@@ -48,5 +48,5 @@ def test_two_draws_follow_successive_sampling_without_replacement():
 
 def test_hopeless_odds_still_end():
     odds = np.array([1e30, 1e-30, 1e-31], dtype=np.float64)
-    _, item = draw_from_odds(odds, np.array([0, 3]), np.array([2]), rng(0, "t"))
+    _, item = sample_without_replacement(odds, np.array([0, 3]), np.array([2]), rng(0, "t"))
     assert item.tolist() == [0, 1]

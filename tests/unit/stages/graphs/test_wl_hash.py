@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.stages.graphs import wl_hash as wl
-from gsx.stages.graphs.wl_hash import are_among, wl_hashes
+from gsx.stages.graphs.wl_hash import contained_in, wl_hashes
 from gsx.table import GraphTable
 from tests.support.strategies import tables
 from tests.unit.stages.graphs.test_cuts import table_of
@@ -69,8 +69,8 @@ def test_pieces_hold_every_graph_once(example, size):
     """Graphs without nodes at the start of a table once had no hash at all."""
     table, _ = example
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wl, "_AT_ONCE", size)
-        pieces = list(wl._pieces(table))
+        patch.setattr(wl, "_RUN_SIZE", size)
+        pieces = list(wl._cache_sized_runs(table))
         found = wl_hashes(table)
     assert [row for start, stop in pieces for row in range(start, stop)] == list(range(len(table)))
     assert found.tolist() == [int(wl_hashes(table.take([row]))[0]) for row in range(len(table))]
@@ -79,5 +79,5 @@ def test_pieces_hold_every_graph_once(example, size):
 def test_hashes_are_found_among_sorted_ones():
     known = np.array([2, 5, 9], dtype=np.uint64)
     asked = np.array([1, 2, 9, 10, 5], dtype=np.uint64)
-    assert are_among(asked, known).tolist() == [False, True, True, False, True]
-    assert are_among(asked, known[:0]).tolist() == [False] * 5
+    assert contained_in(asked, known).tolist() == [False, True, True, False, True]
+    assert contained_in(asked, known[:0]).tolist() == [False] * 5

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from gsx.ragged import rows_of
+from gsx.ragged import row_indices
 from gsx.stages.graphs.subgraphs import global_edges, sort_edges
-from gsx.stages.graphs.wl_dedup import folds, with_colors
-from gsx.stages.nn.backbones import Backbone, BackboneShape, Dropout, Pair, WordSum, batch_of
+from gsx.stages.graphs.wl_dedup import dedup_plan, with_wl_colors
+from gsx.stages.nn.backbones import Backbone, Dropout, CategoricalEmbedding
+from gsx.stages.nn.batches import BackboneShape, SparseMatrix, build_graph_batch
 from gsx.stages.nn.training_loop import torch_stream
 from gsx.table import GraphTable
 from tests.conftest import motif_split
@@ -24,7 +25,7 @@ def shape(backbone="gin", **changes):
 
 
 def fresh(form, dropout=0.0):
-    return Backbone.fresh(form, dropout, torch_stream(0, "w"), torch_stream(0, "d"))
+    return Backbone.with_random_weights(form, dropout, torch_stream(0, "w"), torch_stream(0, "d"))
 
 
 @pytest.fixture
@@ -58,14 +59,14 @@ class Published(nn.Module):
 def pyg_inputs(graphs):
     edges = torch.from_numpy(np.stack(global_edges(graphs)))
     x = torch.from_numpy(graphs.dense("node", "node_feat").astype(np.float32))
-    return x, edges, torch.from_numpy(rows_of(graphs.node_ptr))
+    return x, edges, torch.from_numpy(row_indices(graphs.node_ptr))
 
 
 def precise(batch):
     """Return a batch in double precision, where two ways to the same number agree."""
 
     def double(pair):
-        return Pair(pair.matrix.double(), pair.transpose.double())
+        return SparseMatrix(pair.matrix.double(), pair.transpose.double())
 
     def exact(share):
         return None if share is None else (share.double() * batch.nodes).round() / batch.nodes
@@ -81,7 +82,7 @@ def test_gin_learns_what_the_published_network_learns(graphs, folded):
     net, other = fresh(shape()).double(), fresh(shape()).double()
     published = Published(other)
     other.load_state_dict(net.state_dict())  # PyG has drawn weights anew
-    batch = precise(batch_of(with_colors(graphs, 3) if folded else graphs, shape(), CPU))
+    batch = precise(build_graph_batch(with_wl_colors(graphs, 3) if folded else graphs, shape(), CPU))
     x, edges, owner = pyg_inputs(graphs)
     logits, expected = net(batch)[1], published(x.double(), edges, owner)
     assert torch.allclose(logits, expected, atol=1e-6)
@@ -94,7 +95,7 @@ def test_gin_learns_what_the_published_network_learns(graphs, folded):
 
 
 def test_folding_computes_equal_surroundings_once(graphs):
-    found = folds(with_colors(graphs, 3), 3)
+    found = dedup_plan(with_wl_colors(graphs, 3), 3)
     rows = [len(step.ptr) - 1 for step in found.rounds]
     assert len(found.first) == 1  # all features of Motif are the same
     assert rows[0] == len(np.unique(pyg_degrees(graphs)))
@@ -108,7 +109,7 @@ def pyg_degrees(graphs):
 
 def test_graphs_of_distinct_features_are_not_folded(graphs):
     own = np.arange(graphs.total_nodes, dtype=np.float32)[:, None]
-    found = folds(with_colors(graphs.with_columns(node={"node_feat": own}), 2), 2)
+    found = dedup_plan(with_wl_colors(graphs.with_columns(node={"node_feat": own}), 2), 2)
     assert [step.count for step in found.rounds] == [None, None]
 
 
@@ -123,14 +124,14 @@ def test_graphs_without_nodes_or_edges_have_logits(backbone):
         {"edge_src": empty, "edge_dst": empty},
     )
     net = fresh(shape(backbone)).eval()
-    assert torch.isfinite(net(batch_of(graphs, shape(backbone), CPU))[1]).all()
+    assert torch.isfinite(net(build_graph_batch(graphs, shape(backbone), CPU))[1]).all()
 
 
 def test_the_order_of_nodes_does_not_matter_to_a_virtual_node(graphs):
     form = shape("vgin", layers=4)
     net = fresh(form).eval()
-    one = net(batch_of(graphs, form, CPU))[1]
-    alone = torch.cat([net(batch_of(graphs.slice(g, g + 1), form, CPU))[1] for g in range(5)])
+    one = net(build_graph_batch(graphs, form, CPU))[1]
+    alone = torch.cat([net(build_graph_batch(graphs.slice(g, g + 1), form, CPU))[1] for g in range(5)])
     assert torch.allclose(one[:5], alone, atol=1e-4)
 
 
@@ -141,13 +142,13 @@ def test_words_and_edge_features_reach_the_logits(graphs):
     bonds = stream.integers(0, 5, (graphs.total_edges, 1))
     given = graphs.with_columns(node={"node_feat": codes}, edge={"edge_attr": bonds})
     net = fresh(form).eval()
-    before = net(batch_of(given, form, CPU))[1]
+    before = net(build_graph_batch(given, form, CPU))[1]
     other = given.with_columns(edge={"edge_attr": (bonds + 1) % 5})
-    assert not torch.allclose(before, net(batch_of(other, form, CPU))[1], atol=1e-4)
+    assert not torch.allclose(before, net(build_graph_batch(other, form, CPU))[1], atol=1e-4)
 
 
 def test_words_are_embedded_one_table_per_value():
-    sums = WordSum((2, 3), 4)
+    sums = CategoricalEmbedding((2, 3), 4)
     weight = sums.table.weight.detach()
     told = sums(torch.tensor([[1, 2], [0, 0]]))
     assert torch.allclose(told[0], weight[1] + weight[2 + 2])
@@ -174,7 +175,7 @@ def test_a_message_is_the_rectified_sum_of_neighbor_and_edge():
         layer.edge.bias.zero_()
         seen = []
         layer.enlarge.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].tolist()))
-        net(batch_of(graphs, form, CPU))
+        net(build_graph_batch(graphs, form, CPU))
     # To node 0 comes ReLU(10 - 5) = 5, to node 1 comes ReLU(1 - 4) = 0.
     assert seen == [[[6.0], [10.0]]]
 
@@ -234,7 +235,7 @@ def test_a_virtual_node_goes_round_as_published(graphs, layers, molecules):
         given = graphs.with_columns(node={"node_feat": codes}, edge={"edge_attr": bonds})
         x, values = torch.from_numpy(codes), torch.from_numpy(bonds)
     net, other = fresh(form).double(), fresh(form).double()
-    batch = precise(batch_of(given, form, CPU))
+    batch = precise(build_graph_batch(given, form, CPU))
     batch = replace(batch, rows=x) if molecules else batch
     x = x if molecules else x.double()
     logits, expected = net(batch)[1], PublishedVirtual(other)(x, edges, owner, values)
@@ -253,7 +254,7 @@ def test_dropout_comes_after_the_rectifier_and_after_the_last_norm(graphs):
     net = fresh(form, dropout=0.5).train()
     seen = []
     net.dropout.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))
-    net(batch_of(graphs, form, CPU))
+    net(build_graph_batch(graphs, form, CPU))
     # Layers 1 and 2, the virtual node after layer 2, and layer 3, which has no rectifier.
     assert [bool((rows >= 0).all()) for rows in seen] == [True, True, True, False]
     assert [len(rows) for rows in seen] == [graphs.total_nodes] * 2 + [40, graphs.total_nodes]

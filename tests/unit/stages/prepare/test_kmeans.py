@@ -3,7 +3,7 @@ import numpy as np
 from gsx.ragged import pointers
 from gsx.schema import Feature
 from gsx.seeds import rng
-from gsx.stages.prepare.kmeans import cluster, embed_graphs
+from gsx.stages.prepare.kmeans import kmeans, embed_graphs
 from gsx.table import GraphTable
 
 
@@ -11,22 +11,22 @@ def test_points_that_lie_apart_are_groups():
     centers = np.array([[0, 0], [10, 0], [0, 10]])
     truth = np.repeat(np.arange(3), 40)
     points = centers[truth] + rng(0, "tests").normal(size=(120, 2))
-    group = cluster(points, rng(0, "tests", "cluster"))
+    group = kmeans(points, rng(0, "tests", "cluster"))
     assert len({*zip(truth.tolist(), group.tolist(), strict=True)}) == 3
     assert sorted(set(group.tolist())) == [0, 1, 2]
-    np.testing.assert_array_equal(group, cluster(points, rng(0, "tests", "cluster")))
+    np.testing.assert_array_equal(group, kmeans(points, rng(0, "tests", "cluster")))
 
 
 def test_a_few_strange_points_are_no_group():
     points = np.concatenate([np.arange(100.0), [1e4, -1e4]])[:, None]
-    group = cluster(points, rng(0, "tests"))
+    group = kmeans(points, rng(0, "tests"))
     assert np.bincount(group).min() >= 0.05 * len(points)
 
 
 def test_points_that_are_all_the_same_are_one_group():
-    assert cluster(np.ones((5, 2)), rng(0, "tests")).tolist() == [0] * 5
-    assert cluster(np.ones((5, 0)), rng(0, "tests")).tolist() == [0] * 5
-    assert cluster(np.ones((0, 2)), rng(0, "tests")).tolist() == []
+    assert kmeans(np.ones((5, 2)), rng(0, "tests")).tolist() == [0] * 5
+    assert kmeans(np.ones((5, 0)), rng(0, "tests")).tolist() == [0] * 5
+    assert kmeans(np.ones((0, 2)), rng(0, "tests")).tolist() == []
 
 
 def graphs(sizes, feat):
@@ -45,10 +45,10 @@ def test_graphs_are_told_apart_by_size_and_by_what_nodes_are():
     assert found.points.shape == (3, 5)
     np.testing.assert_allclose(found.points[0], found.points[2])
     assert np.abs(found.points[0] - found.points[1]).max() > 0.5
-    apart = found.told_apart(np.array([0, 1, 0]))
+    apart = found.variance_between_groups(np.array([0, 1, 0]))
     assert list(apart) == ["kind", "size", "density"]
     assert [round(share, 6) for share in apart.values()] == [1, 0, 0]
-    assert 0 < found.told_apart(np.array([0, 1, 1]))["kind"] < 1
+    assert 0 < found.variance_between_groups(np.array([0, 1, 1]))["kind"] < 1
     plain = embed_graphs(graphs([1, 3, 2], np.ones((6, 40), dtype=np.float32)), ()).points
     assert plain.shape == (3, 16)
     assert len(np.unique(np.round(plain, 6), axis=0)) == 3
@@ -58,4 +58,4 @@ def test_points_that_differ_in_few_are_cut_where_they_can_be():
     points = np.zeros((60, 2))
     points[0, 0] = -100
     points[:, 1] = np.arange(60) / 1000
-    assert np.bincount(cluster(points, rng(0, "tests"))).tolist() == [30, 30]
+    assert np.bincount(kmeans(points, rng(0, "tests"))).tolist() == [30, 30]

@@ -11,23 +11,23 @@ from gsx.errors import UsageError
 from gsx.ragged import Ragged, pointers
 from gsx.schema import SPLITS
 from gsx.seeds import rng
-from gsx.stages.prepare.dataset import Order
-from gsx.stages.prepare.node_dataset import bags, both_ways, same_bags
+from gsx.stages.prepare.dataset import DatasetRequest
+from gsx.stages.prepare.node_dataset import bags_of_words, symmetric_edges, count_equal_bags
 from gsx.stages.prepare.split_methods import split_counts
 from gsx.stages.prepare.stage import PrepareConfig, family_of, raw_files, resolve
 from gsx.stages.prepare.synthetic import cbas
 from gsx.stages.prepare.synthetic.ba_shapes import houses, preferential
-from gsx.validation import check_content
+from gsx.validation import validate_table
 
 
 def opened(name, folder=None, seed=0):
     """Return the source of a dataset and its one graph."""
     family = family_of(name)
     raw = {} if folder is None else dict(
-        each.find(Path(folder)) for each in family.card(name).raw
+        each.find(Path(folder)) for each in family.metadata(name).raw
     )  # fmt: skip
-    source = family.open(Order(name=name, num_graphs=None, seed=seed, raw=raw))
-    return source, check_content(source.build("all", 0, 1), source.info)
+    source = family.open(DatasetRequest(name=name, num_graphs=None, seed=seed, raw=raw))
+    return source, validate_table(source.build("all", 0, 1), source.info)
 
 
 def counts(table):
@@ -36,7 +36,7 @@ def counts(table):
 
 def test_cbas_has_the_published_counts_colors_and_roles():
     source, table = opened("cbas-color")
-    assert counts(table) == (420, 70, 70, 70, 70) == tuple(cbas.card("").counts.values())
+    assert counts(table) == (420, 70, 70, 70, 70) == tuple(cbas.metadata("").counts.values())
     split, env = table.node["node_split"], table.node["node_env_id"]
     domain = table.node["node_domain_id"]
     assert np.array_equal(table.node["node_feat"], cbas.PALETTE[domain])
@@ -65,7 +65,7 @@ def test_houses_stand_on_a_base_by_one_edge_each(seed, links, count):
     assert (inside & outside).sum() == 6 * count
     assert (inside != outside).sum() == count
     assert len(set(found.src[~inside & outside])) == count
-    src, _ = both_ways(found.src, found.dst, len(found.role))
+    src, _ = symmetric_edges(found.src, found.dst, len(found.role))
     degree = np.bincount(src, minlength=len(found.role))
     assert (degree[found.role == 3] == 2).all()
     assert (degree[found.role == 2] == 2).all()
@@ -82,7 +82,7 @@ def test_new_nodes_link_to_old_ones(seed, links, nodes):
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6))))
 def test_edges_go_both_ways_once_each_in_order(pairs):
     src, dst = (np.array([pair[end] for pair in pairs], dtype=np.int64) for end in (0, 1))
-    found = list(zip(*(each.tolist() for each in both_ways(src, dst, 7)), strict=True))
+    found = list(zip(*(each.tolist() for each in symmetric_edges(src, dst, 7)), strict=True))
     assert found == sorted({*pairs, *(pair[::-1] for pair in pairs)})
 
 
@@ -90,14 +90,14 @@ def test_edges_go_both_ways_once_each_in_order(pairs):
 def test_bags_hold_what_rows_had_once_and_in_order(rows):
     row = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
     column = np.array([value for each in rows for value in each], dtype=np.int64)
-    found = bags(row, column, len(rows))
+    found = bags_of_words(row, column, len(rows))
     lists = [found.values[a:b].tolist() for a, b in zip(found.ptr[:-1], found.ptr[1:], strict=True)]
     assert lists == [sorted(set(each)) for each in rows]
 
 
 def test_equal_bags_are_counted_place_by_place():
     words = Ragged(pointers([2, 1, 2, 1, 0, 0]), np.array([0, 1, 2, 0, 1, 3]))
-    assert same_bags(words, np.array([0, 1, 4]), np.array([2, 3, 5])) == 2
+    assert count_equal_bags(words, np.array([0, 1, 4]), np.array([2, 3, 5])) == 2
 
 
 @pytest.mark.parametrize("name", ["cbas-color", "webkb-university", "cora-word"])
@@ -167,9 +167,9 @@ def test_twitch_counts_streamers_once(raw_file):
 
 @pytest.mark.parametrize("name", ["cora-ml-word", "coauthor-cs-word"])
 def test_papers_with_many_words_train(raw_file, name):
-    folder = raw_file(family_of(name).card(name).raw[0].paths[0]).parents[1]
+    folder = raw_file(family_of(name).metadata(name).raw[0].paths[0]).parents[1]
     source, table = opened(name, folder)
-    assert counts(table) == tuple(family_of(name).card(name).counts.values())
+    assert counts(table) == tuple(family_of(name).metadata(name).counts.values())
     words = np.diff(table.lists("node", "node_feat_index").ptr)
     split = table.node["node_split"]
     train, val, test = (words[np.isin(split, codes)] for codes in ((0, 1, 2), (3,), (4,)))

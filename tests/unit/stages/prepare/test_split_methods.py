@@ -10,7 +10,7 @@ from gsx.stages.prepare.split_methods import (
     split_by_quantile,
     split_counts,
 )
-from gsx.stages.prepare.splitting import Rule, domains_of, environments, place
+from gsx.stages.prepare.splitting import SplitRule, sorted_domains, environment_table, assign_splits
 
 
 def split(domain, *, descending=False, environments=2):
@@ -116,12 +116,12 @@ def test_every_rule_gives_a_partition_with_environments_in_order(
     keys, kind, descending, count, shares
 ):
     train, val, held_out = shares
-    rule = Rule(
+    rule = SplitRule(
         kind=kind, descending=descending, train=train, val=val, held_out=held_out,
         environments=count,
     )  # fmt: skip
-    domains = domains_of(keys, "nodes")
-    placed = place(domains, rule, rng(0, "tests"), where="tests")
+    domains = sorted_domains(keys, "nodes")
+    placed = assign_splits(domains, rule, rng(0, "tests"), where="tests")
     split, env = placed.split, placed.env_id
     assert len(split) == len(keys)
     assert sum(split_counts(split).values()) == len(keys), "every item is in one split"
@@ -130,8 +130,8 @@ def test_every_rule_gives_a_partition_with_environments_in_order(
     )
     pool = split < 3
     assert (env[~pool] == -1).all()
-    assert sorted(set(env[pool].tolist())) == list(range(len(environments(placed))))
-    assert 1 <= len(environments(placed)) <= count
+    assert sorted(set(env[pool].tolist())) == list(range(len(environment_table(placed))))
+    assert 1 <= len(environment_table(placed)) <= count
     for number in set(domains.number.tolist()):
         inside = domains.number == number
         assert len(set(env[inside & pool].tolist())) <= 1, "no domain is cut by environments"
@@ -141,5 +141,5 @@ def test_every_rule_gives_a_partition_with_environments_in_order(
     assert (np.diff(env[order][pool[order]]) >= 0).all(), "environments are ranges of domains"
     if kind != "random":
         assert (np.diff(np.where(pool, 0, split)[order]) >= 0).all(), "and so are splits"
-    again = place(domains, rule, rng(0, "tests"), where="tests")
+    again = assign_splits(domains, rule, rng(0, "tests"), where="tests")
     np.testing.assert_array_equal(again.split, split)

@@ -9,7 +9,7 @@ from gsx.schema import ORIGINS
 from gsx.stages.report import consistency_checks as truth
 from gsx.stages.report.report import Sources, report
 from gsx.stages.report.sample import read_facts, read_sample
-from gsx.storage.artifacts.lineage import manifests
+from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 from tests.support.run_stages import run_recipe, run_stage
@@ -56,7 +56,7 @@ def checks_of(read, lineage, **changes):
 
 @pytest.fixture(scope="module")
 def lineage(made, home):
-    return manifests(Store.at(home), made["generate"])
+    return lineage_manifests(Store.at(home), made["generate"])
 
 
 def moved_rows(facts):

@@ -18,7 +18,7 @@ from gsx.stages.report.shift_data import shifts
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 from tests.integration.test_train_nodes import SMALL
-from tests.support.browser import CHROMIUM, look
+from tests.support.browser import CHROMIUM, open_page
 from tests.support.make_golden import pages
 from tests.support.run_stages import run_stage
 from tests.support.synthetic_corpora import planted_nodes, write_planted
@@ -177,6 +177,6 @@ def test_colors_can_be_those_of_environments(text, tmp_path):
     )
     key = "[...document.querySelectorAll('[data-colors]')].filter(k => !k.hidden).length"
     fits = "document.documentElement.scrollWidth <= innerWidth"
-    seen = look(page, [fits, key, choose, color, key], width=390)
-    assert seen.complaints == []
-    assert seen.answers == [True, 1, None, "rgb(0, 114, 178)", 1]
+    seen = open_page(page, [fits, key, choose, color, key], width=390)
+    assert seen.errors == []
+    assert seen.values == [True, 1, None, "rgb(0, 114, 178)", 1]

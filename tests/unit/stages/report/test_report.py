@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from gsx.graph_svg import hop_distances, places
+from gsx.graph_svg import shortest_path_lengths, node_positions
 from gsx.ragged import Ragged
 from gsx.schema import ORIGINS
 from gsx.stages.report import consistency_checks as truth
@@ -23,11 +23,11 @@ from gsx.stages.report.sample import (
     spread,
     with_parents,
 )
-from gsx.storage.artifacts.lineage import manifests
+from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 from tests.support.artifacts import gsx as run
-from tests.support.browser import CHROMIUM, look
+from tests.support.browser import CHROMIUM, open_page
 from tests.support.run_stages import run_recipe, run_stage
 
 RECIPE = """
@@ -166,7 +166,7 @@ def checks_of(corpus, facts, sample, lineage=()):
 
 
 def test_true_splices_pass_every_check(corpus, read, made, home):
-    lineage = manifests(Store.at(home), made["generate"])
+    lineage = lineage_manifests(Store.at(home), made["generate"])
     found = checks_of(corpus, *read, lineage)
     assert {name: check.verdict for name, check in found.items()
             if check.verdict != "note"}.keys() >= {
@@ -274,10 +274,10 @@ def test_molecules_are_drawn_with_pieces_and_bridges_in_colors_of_the_page(tmp_p
 
 @needs_browser
 def test_a_browser_shows_the_page_without_a_complaint_and_fetches_nothing(page):
-    seen = look(page, ["document.documentElement.scrollWidth <= innerWidth"], width=390)
-    assert seen.complaints == []
-    assert seen.fetched == []
-    assert seen.answers == [True]  # nothing sticks out on a phone
+    seen = open_page(page, ["document.documentElement.scrollWidth <= innerWidth"], width=390)
+    assert seen.errors == []
+    assert seen.requests == []
+    assert seen.values == [True]  # nothing sticks out on a phone
 
 
 @needs_browser
@@ -287,7 +287,7 @@ def test_filters_show_the_graphs_that_are_asked_for(page):
         "(() => { const s = document.querySelector(`select[name=%s]`); s.value = %s;"
         " s.dispatchEvent(new Event('change', {bubbles: true})); })()"
     )
-    seen = look(
+    seen = open_page(
         page,
         [
             f"{shown}.length",
@@ -301,8 +301,8 @@ def test_filters_show_the_graphs_that_are_asked_for(page):
             f"new Promise(r => setTimeout(() => r({shown}.length), 50))",
         ],
     )
-    every, _, some, right, said, splits, _, again = seen.answers
-    assert seen.complaints == []
+    every, _, some, right, said, splits, _, again = seen.values
+    assert seen.errors == []
     assert 0 < some < every == again
     assert right is True
     assert said == f"{some} of {every} pictures"
@@ -312,8 +312,8 @@ def test_filters_show_the_graphs_that_are_asked_for(page):
 def test_distances_on_paper_follow_distances_in_the_graph():
     src = np.array([0, 1, 2, 3])
     dst = np.array([1, 2, 3, 4])
-    assert hop_distances(src, dst, 5)[0].tolist() == [0, 1, 2, 3, 4]
-    at = places(src, dst, 5)
+    assert shortest_path_lengths(src, dst, 5)[0].tolist() == [0, 1, 2, 3, 4]
+    at = node_positions(src, dst, 5)
     assert np.abs(np.diff(np.diff(at, axis=0), axis=0)).max() < 0.05  # a path is a line
     assert at.min() >= -1e-9
     assert at.max() <= 1 + 1e-9
@@ -322,14 +322,14 @@ def test_distances_on_paper_follow_distances_in_the_graph():
 @pytest.mark.parametrize("nodes", [0, 1, 2])
 def test_tiny_graphs_and_nodes_apart_have_places(nodes):
     none = np.zeros(0, dtype=np.int64)
-    at = places(none, none, nodes)
+    at = node_positions(none, none, nodes)
     assert at.shape == (nodes, 2)
     assert np.isfinite(at).all()
 
 
 def test_leaves_of_a_star_do_not_fall_together():
     leaves = np.arange(1, 9)
-    at = places(np.zeros(8, dtype=np.int64), leaves, 9)
+    at = node_positions(np.zeros(8, dtype=np.int64), leaves, 9)
     apart = np.linalg.norm(at[:, None] - at[None], axis=-1) + np.eye(9)
     assert apart.min() > 0.1
 

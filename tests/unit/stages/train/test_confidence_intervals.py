@@ -1,10 +1,15 @@
-"""Intervals: resampled scores are the scores of resampled graphs, and cover what they claim to."""
+"""Bootstrap and t intervals."""
 
 import numpy as np
 import pytest
 
-from gsx.stages.train.confidence_intervals import RESAMPLES, bootstrap, resampled, t_interval
-from gsx.stages.train.metrics import score, why_undefined
+from gsx.stages.train.confidence_intervals import (
+    RESAMPLES,
+    bootstrap_interval,
+    resampled_scores,
+    t_interval,
+)
+from gsx.stages.train.metrics import score, undefined_reason
 
 NAN = float("nan")
 CASES = [
@@ -19,7 +24,7 @@ CASES = [
 ]
 
 
-def made(task, columns, graphs=40):
+def make_data(task, columns, graphs=40):
     stream = np.random.default_rng(3)
     logits = stream.normal(size=(graphs, columns)).round(1)  # with ties
     if task == "classification":
@@ -32,62 +37,62 @@ def made(task, columns, graphs=40):
 
 
 @pytest.mark.parametrize(("metric", "task", "columns"), CASES)
-def test_a_resampled_score_is_the_score_of_the_graphs_drawn(metric, task, columns):
-    logits, y = made(task, columns)
+def test_resampled_scores_equal_scores_of_the_resampled_graphs(metric, task, columns):
+    logits, y = make_data(task, columns)
     drawn = np.random.default_rng(4).integers(len(y), size=(20, len(y)))
-    times = np.stack([np.bincount(rows, minlength=len(y)) for rows in drawn]).astype(float)
-    found = resampled(metric, task, logits, y, times)
+    counts = np.stack([np.bincount(rows, minlength=len(y)) for rows in drawn]).astype(float)
+    scores = resampled_scores(metric, task, logits, y, counts)
     expected = [score(metric, task, logits[rows], y[rows]) for rows in drawn]
-    assert found == pytest.approx(expected, abs=2e-4)
+    assert scores == pytest.approx(expected, abs=2e-4)
 
 
-def test_samples_without_a_score_do_not_count():
-    # Of two graphs, half of the samples hold one class only; the rest score 100.
+def test_resamples_with_undefined_scores_do_not_count():
+    # Of two graphs, half of the resamples have one class only; the others score 100.
     logits, y = np.array([[1.0], [-1.0]]), np.array([[1.0], [0.0]])
-    times = np.array([[1.0, 1.0], [2.0, 0.0]])
-    found = resampled("roc_auc", "binary", logits, y, times)
-    assert found[0] == 100.0
-    assert np.isnan(found[1])
-    assert bootstrap("roc_auc", "binary", logits, y, "ood_test") == (100.0, 100.0)
-    assert bootstrap("roc_auc", "binary", logits, np.ones((2, 1)), "ood_test") is None
-    assert bootstrap("mcc", "binary", logits[:0], y[:0], "ood_test") is None
+    counts = np.array([[1.0, 1.0], [2.0, 0.0]])
+    scores = resampled_scores("roc_auc", "binary", logits, y, counts)
+    assert scores[0] == 100.0
+    assert np.isnan(scores[1])
+    assert bootstrap_interval("roc_auc", "binary", logits, y, "ood_test") == (100.0, 100.0)
+    assert bootstrap_interval("roc_auc", "binary", logits, np.ones((2, 1)), "ood_test") is None
+    assert bootstrap_interval("mcc", "binary", logits[:0], y[:0], "ood_test") is None
 
 
-def test_an_interval_has_the_width_of_a_binomial_share():
-    # 80 of 100 right: the normal interval is 80 ± 1.96 * 4.
+def test_the_interval_of_an_accuracy_has_the_binomial_width():
+    # 80 of 100 correct: the normal interval is 80 ± 1.96 * 4.
     y = np.ones((100, 1))
     logits = np.where(np.arange(100) < 80, 1.0, -1.0)[:, None]
-    low, high = bootstrap("accuracy", "binary", logits, y, "ood_test")
+    low, high = bootstrap_interval("accuracy", "binary", logits, y, "ood_test")
     assert low == pytest.approx(72.2, abs=1.1)
     assert high == pytest.approx(87.8, abs=1.1)
 
 
-def test_an_interval_is_the_same_every_time_and_hangs_on_the_split():
-    logits, y = made("binary", 1)
-    one, two = (bootstrap("roc_auc", "binary", logits, y, "ood_val") for _ in range(2))
+def test_an_interval_is_reproducible_and_depends_on_the_split():
+    logits, y = make_data("binary", 1)
+    one, two = (bootstrap_interval("roc_auc", "binary", logits, y, "ood_val") for _ in range(2))
     assert one == two
-    assert one != bootstrap("roc_auc", "binary", logits, y, "ood_test")
+    assert one != bootstrap_interval("roc_auc", "binary", logits, y, "ood_test")
 
 
-def test_many_graphs_are_drawn_in_parts(monkeypatch):
-    from gsx.stages.train import confidence_intervals as intervals
+def test_resamples_are_drawn_in_blocks(monkeypatch):
+    from gsx.stages.train import confidence_intervals
 
-    logits, y = made("binary", 1)
-    seen = []
-    resample = resampled
+    logits, y = make_data("binary", 1)
+    sizes = []
+    original = resampled_scores
 
-    def watched(metric, task, logits, y, times):
-        seen.append(len(times))
-        return resample(metric, task, logits, y, times)
+    def recorded(metric, task, logits, y, counts):
+        sizes.append(len(counts))
+        return original(metric, task, logits, y, counts)
 
-    monkeypatch.setattr(intervals, "BLOCK", 300 * len(y))
-    monkeypatch.setattr(intervals, "resampled", watched)
-    bootstrap("accuracy", "binary", logits, y, "ood_test")
-    assert seen == [300, 300, 300, 100]
-    assert sum(seen) == RESAMPLES
+    monkeypatch.setattr(confidence_intervals, "BLOCK", 300 * len(y))
+    monkeypatch.setattr(confidence_intervals, "resampled_scores", recorded)
+    bootstrap_interval("accuracy", "binary", logits, y, "ood_test")
+    assert sizes == [300, 300, 300, 100]
+    assert sum(sizes) == RESAMPLES
 
 
-def test_the_interval_of_a_mean_is_students():
+def test_the_interval_of_a_mean_is_a_t_interval():
     # Mean 52, std 2, three seeds: 52 ± 4.302653 * 2 / sqrt(3).
     assert t_interval([50.0, 52.0, 54.0]) == (47.0317, 56.9683)
     assert t_interval([50.0, 54.0]) == (26.5876, 77.4124)
@@ -97,12 +102,12 @@ def test_the_interval_of_a_mean_is_students():
 @pytest.mark.parametrize(
     ("metric", "task", "y", "reason"),
     [
-        ("roc_auc", "binary", [[1.0], [1.0]], "all labels are of one class"),
-        ("mcc", "classification", [[1.0, 0.0], [1.0, 0.0]], "all labels are of one class"),
-        ("accuracy", "binary", [[NAN], [NAN]], "no graph has a label"),
-        ("roc_auc", "classification", np.eye(3), "it is for two classes, and there are 3"),
+        ("roc_auc", "binary", [[1.0], [1.0]], "all labels have the same class"),
+        ("mcc", "classification", [[1.0, 0.0], [1.0, 0.0]], "all labels have the same class"),
+        ("accuracy", "binary", [[NAN], [NAN]], "there are no labels"),
+        ("roc_auc", "classification", np.eye(3), "it needs two classes, but there are 3"),
         ("accuracy", "binary", [[1.0], [1.0]], None),
     ],
 )
-def test_a_metric_without_meaning_says_why(metric, task, y, reason):
-    assert why_undefined(metric, task, np.array(y)) == reason
+def test_undefined_metrics_have_a_reason(metric, task, y, reason):
+    assert undefined_reason(metric, task, np.array(y)) == reason

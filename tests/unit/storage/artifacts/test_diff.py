@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gsx.storage.artifacts.diff import Difference, diff
+from gsx.storage.artifacts.diff import Difference, diff_manifests
 from gsx.storage.artifacts.store import Store
 from tests.support.artifacts import blob, gsx, motif, parent_of
 
@@ -16,17 +16,17 @@ def store(tmp_path):
 
 def test_an_artifact_does_not_differ_from_itself(store):
     manifest = blob(store).manifest
-    assert diff(manifest, manifest) == []
+    assert diff_manifests(manifest, manifest) == []
 
 
 def test_two_generations_of_the_same_bytes_do_not_differ(store):
-    assert diff(blob(store).manifest, blob(store, force=True).manifest) == []
+    assert diff_manifests(blob(store).manifest, blob(store, force=True).manifest) == []
 
 
 def test_another_option_is_named_by_its_path(store):
     left = blob(store, config={"size": 1, "deep": {"list": [1, 2]}})
     right = blob(store, config={"size": 2, "deep": {"list": [1, 3]}})
-    assert diff(left.manifest, right.manifest) == [
+    assert diff_manifests(left.manifest, right.manifest) == [
         Difference("config.deep.list[1]", 2, 3),
         Difference("config.size", 1, 2),
     ]
@@ -35,20 +35,20 @@ def test_another_option_is_named_by_its_path(store):
 def test_an_option_only_one_side_has_is_named(store):
     left = blob(store, config={"size": 1})
     right = blob(store, config={"size": 1, "more": True})
-    assert diff(left.manifest, right.manifest) == [Difference("config.more", None, True)]
+    assert diff_manifests(left.manifest, right.manifest) == [Difference("config.more", None, True)]
 
 
 def test_files_are_compared_by_content(store):
     left = blob(store, {"a": b"1", "b": b"same"})
     right = blob(store, {"a": b"2", "b": b"same", "c": b"new"}, force=True)
-    found = diff(left.manifest, right.manifest)
+    found = diff_manifests(left.manifest, right.manifest)
     assert [item.where for item in found] == ["files.a", "files.c"]
     assert found[1].left is None
 
 
 def test_lists_of_other_lengths_are_compared_whole(store):
     left, right = blob(store, config={"x": [1]}), blob(store, config={"x": [1, 2]})
-    assert diff(left.manifest, right.manifest) == [Difference("config.x", [1], [1, 2])]
+    assert diff_manifests(left.manifest, right.manifest) == [Difference("config.x", [1], [1, 2])]
 
 
 def test_a_parent_with_the_same_content_is_the_same_parent(store):
@@ -57,14 +57,14 @@ def test_a_parent_with_the_same_content_is_the_same_parent(store):
     assert first.manifest.digest == again.manifest.digest
     left = blob(store, kind="child", stage="child", parents=(parent_of(first),))
     right = blob(store, kind="child", stage="child2", parents=(parent_of(again),))
-    assert [item.where for item in diff(left.manifest, right.manifest)] == ["stage"]
+    assert [item.where for item in diff_manifests(left.manifest, right.manifest)] == ["stage"]
 
 
 def test_a_parent_with_other_content_is_another_parent(store):
     first, other = blob(store), blob(store, {"x": b"1"}, config={"size": 2})
     left = blob(store, kind="child", stage="child", parents=(parent_of(first),))
     right = blob(store, kind="child", stage="child", parents=(parent_of(other),))
-    (found,) = diff(left.manifest, right.manifest)
+    (found,) = diff_manifests(left.manifest, right.manifest)
     assert found == Difference(
         "parents.source", f"blob {first.manifest.digest}", f"blob {other.manifest.digest}"
     )
@@ -72,7 +72,7 @@ def test_a_parent_with_other_content_is_another_parent(store):
 
 def test_the_command_says_whether_the_content_is_the_same(store):
     left, right = blob(store), blob(store, config={"size": 2})
-    words = ("diff", left.key, right.key, "--store", store.place.url)
+    words = ("diff", left.key, right.key, "--store", store.location.url)
     assert gsx(*words).out == ("same content\nDIFFERS      LEFT  RIGHT\nconfig.size  1     2\n")
     assert json.loads(gsx(*words, "--json").out) == {
         "same_content": True,
@@ -82,7 +82,7 @@ def test_the_command_says_whether_the_content_is_the_same(store):
 
 def test_corpora_are_compared_by_their_graphs(store):
     small, large = motif(store, num_graphs=30), motif(store, num_graphs=60)
-    found = json.loads(gsx("diff", small.key, large.key, "--store", store.place.url, "--json").out)[
+    found = json.loads(gsx("diff", small.key, large.key, "--store", store.location.url, "--json").out)[
         "graphs"
     ]
     assert (found["all"]["left"], found["all"]["right"]) == (30, 60)
@@ -92,7 +92,7 @@ def test_corpora_are_compared_by_their_graphs(store):
 
 def test_a_corpus_shares_everything_with_itself(store):
     made = motif(store)
-    said = gsx("diff", made.key, made.key, "--store", store.place.url)
+    said = gsx("diff", made.key, made.key, "--store", store.location.url)
     lines = said.out.splitlines()
     assert lines[0] == "same content"
     assert lines[-2].split() == ["all", "30", "30", "30", "30", "0.00", "0.00", "0.00"]
@@ -110,7 +110,7 @@ def test_graphs_are_found_again_whatever_the_order_of_corpora(store):
     def half(table):
         return table.with_columns(node={"node_feat": table.node["node_feat"] * 2})
 
-    left, right = (Corpus(write_small_corpus(store.place.url, each)) for each in (whole, half))
+    left, right = (Corpus(write_small_corpus(store.location.url, each)) for each in (whole, half))
     found = compare(left, right)
     assert found["all"]["left_found_in_right"] == 0  # other features are other graphs
     assert found["all"]["distance"] == {"size": 0.0, "degree": 0.0, "label": 0.0}
@@ -118,6 +118,6 @@ def test_graphs_are_found_again_whatever_the_order_of_corpora(store):
 
 def test_only_manifests_are_compared_if_that_is_asked_for(store):
     small, large = motif(store, num_graphs=30), motif(store, num_graphs=60)
-    words = ("diff", small.key, large.key, "--store", store.place.url, "--manifests-only")
+    words = ("diff", small.key, large.key, "--store", store.location.url, "--manifests-only")
     assert "graphs" not in json.loads(gsx(*words, "--json").out)
     assert "files.data" in gsx(*words).out

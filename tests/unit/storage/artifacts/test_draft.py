@@ -22,12 +22,12 @@ class Writer:
     """Writes one file and counts how often it was asked to."""
 
     def __init__(self, data=b"bytes", facts=None):
-        self.data, self.facts, self.calls = data, facts, 0
+        self.data, self.stats, self.calls = data, facts, 0
 
     def __call__(self, path):
         self.calls += 1
         path.write_bytes(self.data)
-        return self.facts
+        return self.stats
 
 
 class GroupWriter(Writer):
@@ -60,10 +60,10 @@ def test_a_finished_unit_is_not_written_again(draft):
 
 
 def test_the_next_run_keeps_finished_units_and_their_facts(draft):
-    writer = Writer(facts={"graphs": 3})
+    writer = Writer(stats={"graphs": 3})
     draft.write("x", writer)
     draft.prepare("code")
-    assert draft.write("x", writer).facts == {"graphs": 3}
+    assert draft.write("x", writer).stats == {"graphs": 3}
     assert writer.calls == 1
 
 
@@ -148,7 +148,7 @@ def test_a_record_that_points_outside_the_draft_is_not_believed(draft, tmp_path)
     entry = {"size": 6, "sha256": sha256_bytes(b"secret"), "rows": None}
     files = {"../../secret": entry}
     record_of(draft, "x").write_bytes(readable_json({"name": "x", "files": files, "facts": {}}))
-    assert draft.finished("x") is None
+    assert draft.find_finished("x") is None
     assert draft.seal() == {}
     assert secret.exists()
 
@@ -161,7 +161,7 @@ def test_a_failed_write_leaves_nothing_in_the_content(draft):
     with pytest.raises(RuntimeError):
         draft.write("x", fail)
     assert contents(draft.content) == {}
-    assert draft.finished("x") is None
+    assert draft.find_finished("x") is None
 
 
 def test_the_next_run_clears_what_was_half_written(draft):
@@ -221,9 +221,9 @@ def test_a_link_cannot_be_stored(draft, tmp_path):
         path.mkdir()
         (path / "inner").symlink_to(tmp_path / "secret")
 
-    with pytest.raises(ArtifactError, match="group/inner is not a plain file"):
+    with pytest.raises(ArtifactError, match="group/inner is not a regular file"):
         draft.write("group", link)
-    with pytest.raises(ArtifactError, match="x is not a plain file; links cannot be stored"):
+    with pytest.raises(ArtifactError, match="x is not a regular file; links cannot be stored"):
         draft.write("x", lambda path: path.symlink_to(tmp_path / "secret"))
 
 

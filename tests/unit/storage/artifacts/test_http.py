@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from gsx.errors import ArtifactError, StoreError
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Store
 from gsx.storage.sharing.push_pull import pull
 from tests.support.artifacts import blob, contents
@@ -70,24 +70,24 @@ def made(tmp_path):
 
 
 def address(made, tmp_path):
-    return made.place.local.relative_to(tmp_path).as_posix()
+    return made.location.local.relative_to(tmp_path).as_posix()
 
 
 def test_an_address_with_a_space_is_quoted(made, tmp_path):
     with served(tmp_path) as host:
-        source = Place.at(f"http://{host}/{address(made, tmp_path)}")
+        source = Location.at(f"http://{host}/{address(made, tmp_path)}")
         found, _ = pull(source, Store.at(tmp_path / "mine"))
-    assert contents(found.place.local) == contents(made.place.local)
+    assert contents(found.location.local) == contents(made.location.local)
 
 
 def test_a_password_in_the_address_is_used(made, tmp_path):
     word = "Basic " + base64.b64encode(b"me:secret").decode()
     with served(tmp_path, wanted=word) as host:
         path = address(made, tmp_path).replace(" ", "%20")
-        found, _ = pull(Place.at(f"http://me:secret@{host}/{path}"), Store.at(tmp_path / "mine"))
-        assert contents(found.place.local) == contents(made.place.local)
+        found, _ = pull(Location.at(f"http://me:secret@{host}/{path}"), Store.at(tmp_path / "mine"))
+        assert contents(found.location.local) == contents(made.location.local)
         with pytest.raises(StoreError, match="401"):
-            pull(Place.at(f"http://{host}/{path}"), Store.at(tmp_path / "other"))
+            pull(Location.at(f"http://{host}/{path}"), Store.at(tmp_path / "other"))
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_what_a_server_does_wrong_is_said_and_nothing_becomes_visible(
 ):
     mine = Store.at(tmp_path / "mine")
     with served(tmp_path, broken=broken) as host:
-        source = Place.at(f"http://{host}/{address(made, tmp_path)}")
+        source = Location.at(f"http://{host}/{address(made, tmp_path)}")
         with pytest.raises(error, match=message):
             pull(source, mine)
     assert list(mine.entries()) == []
     with served(tmp_path) as host:
-        pull(Place.at(f"http://{host}/{address(made, tmp_path)}"), mine)
+        pull(Location.at(f"http://{host}/{address(made, tmp_path)}"), mine)
     assert len(list(mine.entries())) == 1

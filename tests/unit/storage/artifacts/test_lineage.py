@@ -2,8 +2,8 @@
 
 import pytest
 
-from gsx.cli.lineage_svg import HIGH, lineage_svg
-from gsx.storage.artifacts.lineage import Ancestor, descendants, lineage
+from gsx.cli.lineage_svg import BOX_HEIGHT, lineage_svg
+from gsx.storage.artifacts.lineage import Ancestor, descendants, walk_lineage
 from gsx.storage.artifacts.manifest import Parent
 from gsx.storage.artifacts.store import Store
 from tests.support.artifacts import blob, gsx, identity, parent_of
@@ -20,12 +20,12 @@ def child(store, *parents, stage="child"):
 
 
 def steps(store, artifact):
-    return [(step.depth, step.role, step.key) for step in lineage(store, artifact)]
+    return [(step.depth, step.role, step.key) for step in walk_lineage(store, artifact)]
 
 
 def test_an_artifact_without_parents_is_its_whole_lineage(store):
     made = blob(store)
-    assert list(lineage(store, made)) == [
+    assert list(walk_lineage(store, made)) == [
         Ancestor(0, "", "blob", made.key, "test", same_content=True)
     ]
 
@@ -45,7 +45,7 @@ def test_lineage_lists_parents_right_after_their_child(store):
 def test_a_parent_that_is_not_in_the_store_is_named_all_the_same(store, tmp_path):
     parent = blob(Store.at(tmp_path / "other"))
     made = child(store, parent)
-    assert list(lineage(store, made))[1] == Ancestor(
+    assert list(walk_lineage(store, made))[1] == Ancestor(
         1, "p0", "blob", parent.key, None, same_content=False
     )
 
@@ -53,13 +53,13 @@ def test_a_parent_that_is_not_in_the_store_is_named_all_the_same(store, tmp_path
 def test_a_parent_whose_content_changed_is_marked(store):
     parent = blob(store, {"x": b"1"})
     made = child(store, parent)
-    assert list(lineage(store, made))[1].same_content is True
+    assert list(walk_lineage(store, made))[1].same_content is True
     blob(store, {"x": b"2"}, force=True)
-    assert list(lineage(store, made))[1].same_content is True
-    for path in sorted(parent.place.local.rglob("*"), reverse=True):
+    assert list(walk_lineage(store, made))[1].same_content is True
+    for path in sorted(parent.location.local.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    parent.place.local.rmdir()
-    assert list(lineage(store, made))[1].same_content is False
+    parent.location.local.rmdir()
+    assert list(walk_lineage(store, made))[1].same_content is False
 
 
 def test_a_shared_ancestor_is_followed_once(store):
@@ -119,7 +119,7 @@ def test_the_command_shows_a_tree(store, tmp_path):
     absent = blob(Store.at(tmp_path / "other"), config={"size": 9})
     root = blob(store)
     made = child(store, root, absent)
-    said = gsx("lineage", made.key, "--store", store.place.url)
+    said = gsx("lineage", made.key, "--store", store.location.url)
     assert said.out.splitlines() == [
         f"child {made.key[:12]} by child",
         f"   └─ p0: blob {root.key[:12]} by test",
@@ -134,7 +134,7 @@ def test_lineage_is_drawn_with_every_artifact_once(store, tmp_path):
     middle = child(store, first)
     last = child(store, middle, second, first, stage="last")
     target = tmp_path / "lineage.svg"
-    said = gsx("lineage", last.key, "--svg", target, "--store", store.place.url)
+    said = gsx("lineage", last.key, "--svg", target, "--store", store.location.url)
     assert said.code == 0, said.err
     picture = ET.parse(target).getroot()
     words = [node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")]
@@ -153,8 +153,8 @@ def test_an_arrow_does_not_run_behind_a_box(store):
     first = blob(store)
     middle = child(store, first)
     last = child(store, middle, first, stage="last")
-    picture = lineage_svg(list(lineage(store, last)))
-    low = max(float(y) + HIGH for y in re.findall(r'<rect x="[^"]*" y="([^"]*)"', picture))
+    picture = lineage_svg(list(walk_lineage(store, last)))
+    low = max(float(y) + BOX_HEIGHT for y in re.findall(r'<rect x="[^"]*" y="([^"]*)"', picture))
     around = re.findall(r'<path d="(M[^"]*H[^"]*)"', picture)
     assert len(around) == 1
     lane = float(re.search(r" (\d+)H", around[0])[1])

@@ -13,10 +13,10 @@ from filelock import FileLock
 from gsx.errors import ArtifactError, StageError, StoreError
 from gsx.storage.artifacts import publish
 from gsx.storage.artifacts.manifest import Parent
-from gsx.storage.artifacts.publish import Outcome, build
+from gsx.storage.artifacts.publish import StageResult, build_artifact
 from gsx.storage.artifacts.store import Store
-from gsx.storage.artifacts.verify_files import find_problems
-from tests.support.artifacts import FILES, blob, contents, identity, writes
+from gsx.storage.artifacts.verify_files import find_file_problems
+from tests.support.artifacts import FILES, blob, contents, identity, write_files
 
 
 @pytest.fixture
@@ -33,39 +33,39 @@ def forbidden(draft):
 
 
 def test_an_artifact_holds_what_was_produced(store):
-    artifact = build(store, identity(), writes()).artifact
-    held = contents(artifact.place.local)
+    artifact = build_artifact(store, identity(), write_files()).artifact
+    held = contents(artifact.location.local)
     assert {path: held[path] for path in FILES} == FILES
     assert sorted(held) == sorted([*FILES, "manifest.json", "run.json"])
 
 
 def test_the_second_build_finds_the_first(store):
-    first = build(store, identity(), writes())
-    second = build(store, identity(), forbidden)
+    first = build_artifact(store, identity(), write_files())
+    second = build_artifact(store, identity(), forbidden)
     assert (first.reused, second.reused) == (False, True)
     assert second.artifact == first.artifact
     assert second.note == ""
 
 
 def test_force_makes_a_new_generation_and_leaves_the_old_one(store):
-    old = build(store, identity(), writes()).artifact
-    before = contents(old.place.local)
-    new = build(store, identity(), writes({"other": b"content"}), force=True).artifact
-    assert contents(old.place.local) == before
+    old = build_artifact(store, identity(), write_files()).artifact
+    before = contents(old.location.local)
+    new = build_artifact(store, identity(), write_files({"other": b"content"}), force=True).artifact
+    assert contents(old.location.local) == before
     assert (old.generation, new.generation) == (1, 2)
-    assert new.place.url == f"{old.place.url}.g2"
-    assert build(store, identity(), forbidden).artifact == new
+    assert new.location.url == f"{old.location.url}.g2"
+    assert build_artifact(store, identity(), forbidden).artifact == new
 
 
 def test_a_generation_never_takes_the_number_of_an_earlier_one(store):
     old = blob(store)
     blob(store, force=True)
-    for path in sorted(old.place.local.rglob("*"), reverse=True):
+    for path in sorted(old.location.local.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    old.place.local.rmdir()
+    old.location.local.rmdir()
     third = blob(store, force=True)
     assert third.generation == 3
-    assert third.place.root.endswith(".g3")
+    assert third.location.root.endswith(".g3")
 
 
 def test_a_failing_stage_leaves_nothing_visible(store):
@@ -74,7 +74,7 @@ def test_a_failing_stage_leaves_nothing_visible(store):
         raise StageError("bad molecule")
 
     with pytest.raises(StageError, match="bad molecule"):
-        build(store, identity(), fail)
+        build_artifact(store, identity(), fail)
     assert visible(store) == []
     assert store.find("blob", identity().key) is None
 
@@ -85,8 +85,8 @@ def test_what_is_refused_at_once_leaves_no_draft(store):
         raise StageError("no such column")
 
     with pytest.raises(StageError, match="no such column"):
-        build(store, identity(), refuse)
-    assert list((store.place.local / ".drafts").iterdir()) == []
+        build_artifact(store, identity(), refuse)
+    assert list((store.location.local / ".drafts").iterdir()) == []
 
 
 def test_units_finished_before_a_failure_are_not_written_again(store):
@@ -102,11 +102,11 @@ def test_units_finished_before_a_failure_are_not_written_again(store):
                 path.write_bytes(b"%d" % number)
 
             draft.write(f"part-{number}", write)
-        return Outcome()
+        return StageResult()
 
     for until in (2, 3, None):
         try:
-            artifact = build(
+            artifact = build_artifact(
                 store, identity(), lambda draft, until=until: produce(draft, until=until)
             ).artifact
         except StageError:
@@ -117,18 +117,18 @@ def test_units_finished_before_a_failure_are_not_written_again(store):
 
 def test_nothing_of_the_draft_is_left_after_publishing(store):
     blob(store)
-    assert list((store.place.local / ".drafts").iterdir()) == []
+    assert list((store.location.local / ".drafts").iterdir()) == []
 
 
 def test_a_file_that_no_unit_owns_is_not_published(store):
     def produce(draft):
         draft.write_bytes("kept", b"kept")
         (draft.content / "stray").write_bytes(b"stray")
-        return Outcome()
+        return StageResult()
 
-    artifact = build(store, identity(), produce).artifact
-    assert sorted(contents(artifact.place.local)) == ["kept", "manifest.json", "run.json"]
-    assert find_problems(artifact.place, artifact.manifest) == []
+    artifact = build_artifact(store, identity(), produce).artifact
+    assert sorted(contents(artifact.location.local)) == ["kept", "manifest.json", "run.json"]
+    assert find_file_problems(artifact.location, artifact.manifest) == []
 
 
 def test_a_unit_left_by_a_failed_run_that_nobody_asks_for_again_is_not_published(store):
@@ -137,10 +137,10 @@ def test_a_unit_left_by_a_failed_run_that_nobody_asks_for_again_is_not_published
         raise StageError("stopped")
 
     with pytest.raises(StageError):
-        build(store, identity(), fail)
-    artifact = build(store, identity(), writes()).artifact
+        build_artifact(store, identity(), fail)
+    artifact = build_artifact(store, identity(), write_files()).artifact
     assert sorted(artifact.manifest.files) == sorted(FILES)
-    assert find_problems(artifact.place, artifact.manifest) == []
+    assert find_file_problems(artifact.location, artifact.manifest) == []
 
 
 def test_two_versions_of_the_code_never_mix_in_one_artifact(store):
@@ -149,10 +149,10 @@ def test_two_versions_of_the_code_never_mix_in_one_artifact(store):
         raise StageError("stopped")
 
     with pytest.raises(StageError):
-        build(store, identity(source="old"), fail)
-    built = build(store, identity(source="new"), writes())
-    assert contents(built.artifact.place.local)["data/a.bin"] == b"first"
-    assert built.note == "an unfinished draft by other code of test was thrown away"
+        build_artifact(store, identity(source="old"), fail)
+    built = build_artifact(store, identity(source="new"), write_files())
+    assert contents(built.artifact.location.local)["data/a.bin"] == b"first"
+    assert built.note == "deleted an unfinished draft by different code of test"
 
 
 def test_the_order_of_writing_does_not_change_the_digest(tmp_path):
@@ -166,35 +166,35 @@ def test_the_order_of_writing_does_not_change_the_digest(tmp_path):
 
 def test_the_manifest_is_a_function_of_the_key(tmp_path):
     texts = [
-        (blob(Store.at(tmp_path / name)).place.local / "manifest.json").read_bytes()
+        (blob(Store.at(tmp_path / name)).location.local / "manifest.json").read_bytes()
         for name in ("one", "two")
     ]
     assert texts[0] == texts[1]
 
 
 def test_published_files_are_read_only(store):
-    folder = blob(store).place.local
+    folder = blob(store).location.local
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
     assert modes == {0o444}
 
 
 def test_reuse_by_other_code_is_noted(store):
-    build(store, identity(source="old"), writes())
-    note = build(store, identity(source="new"), forbidden).note
+    build_artifact(store, identity(source="old"), write_files())
+    note = build_artifact(store, identity(source="new"), forbidden).note
     key = identity().key[:12]
-    assert note == f"blob {key} was made by other code of test version 1; `--force` makes it again."
+    assert note == f"blob {key} was built by different code of test version 1; `--force` builds it again."
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"\xff\xff", b"x" * (2 << 20)])
 def test_a_damaged_run_record_does_not_matter(store, text):
-    record = build(store, identity(source="old"), writes()).artifact.place.local / "run.json"
+    record = build_artifact(store, identity(source="old"), write_files()).artifact.location.local / "run.json"
     record.unlink()
     record.write_bytes(text)
-    assert build(store, identity(source="new"), forbidden).note == ""
+    assert build_artifact(store, identity(source="new"), forbidden).note == ""
 
 
 def test_the_run_record_says_how_but_not_who_or_where(store):
-    record = json.loads((blob(store, source="abc").place.local / "run.json").read_text())
+    record = json.loads((blob(store, source="abc").location.local / "run.json").read_text())
     assert sorted(record) == [
         "device", "peak_memory_mib", "platform", "python", "seconds", "source", "versions",
     ]  # fmt: skip
@@ -239,17 +239,17 @@ def test_the_code_and_the_list_of_seeds_are_recorded_but_are_not_part_of_the_key
 
 def test_a_damaged_artifact_is_not_reused_but_can_be_made_again(store):
     broken = blob(store)
-    path = broken.place.local / "data/a.bin"
+    path = broken.location.local / "data/a.bin"
     path.unlink()
     path.write_bytes(b"FIRST")
     with pytest.raises(ArtifactError, match=r"data/a.bin has other bytes .*\n.*`--force`"):
-        build(store, identity(), forbidden)
-    assert build(store, identity(), writes(), force=True).artifact.generation == 2
+        build_artifact(store, identity(), forbidden)
+    assert build_artifact(store, identity(), write_files(), force=True).artifact.generation == 2
 
 
 def test_what_could_not_be_read_back_is_not_published(store):
-    with pytest.raises(ArtifactError, match="the manifest of test names the kind 'Not A Kind'"):
-        build(store, identity(kind="Not A Kind"), writes())
+    with pytest.raises(ArtifactError, match="the manifest of test: 'Not A Kind' is not a valid"):
+        build_artifact(store, identity(kind="Not A Kind"), write_files())
     assert visible(store) == []
 
 
@@ -257,39 +257,39 @@ def test_a_file_in_the_way_is_named_and_left_alone(store):
     target = store.folder("blob", identity().key).local
     target.parent.mkdir(parents=True)
     target.write_text("do not lose")
-    with pytest.raises(StoreError, match="is in the way: it is no artifact"):
+    with pytest.raises(StoreError, match="already exists and is not an artifact"):
         blob(store)
     assert target.read_text() == "do not lose"
 
 
 @pytest.mark.parametrize("name", [".drafts", ".locks", "blob"])
 def test_a_file_where_the_store_needs_a_folder_is_named_and_left_alone(store, name):
-    store.place.local.mkdir()
-    (store.place.local / name).write_text("do not lose")
+    store.location.local.mkdir()
+    (store.location.local / name).write_text("do not lose")
     with pytest.raises(StoreError) as caught:
         blob(store)
     assert str(caught.value).startswith(
-        f"cannot write to {store.place.url}: File exists ({store.place.local / name}). Finished"
+        f"cannot write to {store.location.url}: File exists ({store.location.local / name}). Finished"
     )
-    assert (store.place.local / name).read_text() == "do not lose"
+    assert (store.location.local / name).read_text() == "do not lose"
 
 
 def test_an_artifact_that_vanishes_while_it_is_looked_for_is_named(store, monkeypatch):
     made = blob(store)
     monkeypatch.setattr(Store, "find", lambda self, kind, key: None)
-    with pytest.raises(ArtifactError, match=f"artifact {made.key[:12]} vanished from"):
-        build(store, identity(), forbidden)
+    with pytest.raises(ArtifactError, match=f"artifact {made.key[:12]} was removed from"):
+        build_artifact(store, identity(), forbidden)
 
 
 def test_a_folder_in_the_way_is_named_and_left_alone(store):
     target = store.folder("blob", identity().key).local
     target.mkdir(parents=True)
     (target / "thesis.txt").write_text("do not lose")
-    with pytest.raises(StoreError, match=r"is in the way: it is no artifact.*\n.*Move it"):
+    with pytest.raises(StoreError, match=r"already exists and is not an artifact.*\n.*Move it"):
         blob(store)
     assert contents(target) == {"thesis.txt": b"do not lose"}
     (target / "thesis.txt").unlink()
-    assert blob(store).place.local == target
+    assert blob(store).location.local == target
 
 
 def test_a_crash_right_after_publishing_leaves_nothing_for_long(store, monkeypatch):
@@ -300,9 +300,9 @@ def test_a_crash_right_after_publishing_leaves_nothing_for_long(store, monkeypat
         patch.setattr(publish, "remove_tree", crash)
         with pytest.raises(KeyboardInterrupt):
             blob(store)
-    drafts = store.place.local / ".drafts"
+    drafts = store.location.local / ".drafts"
     assert len(list(drafts.iterdir())) == 1
-    assert build(store, identity(), forbidden).reused
+    assert build_artifact(store, identity(), forbidden).reused
     assert list(drafts.iterdir()) == []
 
 
@@ -313,15 +313,15 @@ def test_a_draft_of_a_forced_build_that_was_stopped_is_kept_for_its_next_try(sto
 
     blob(store)
     with pytest.raises(StageError):
-        build(store, identity(), fail, force=True)
-    build(store, identity(), forbidden)
-    (draft,) = (store.place.local / ".drafts").iterdir()
+        build_artifact(store, identity(), fail, force=True)
+    build_artifact(store, identity(), forbidden)
+    (draft,) = (store.location.local / ".drafts").iterdir()
     assert contents(draft / "content") == {"data/a.bin": b"first"}
 
 
 def test_whoever_waits_is_told_so(store, tmp_path):
-    lock = FileLock(publish.lock_of(publish.draft_folder(store) / identity().key))
-    (store.place.local / ".locks").mkdir(parents=True)
+    lock = FileLock(publish.lock_path(publish.draft_folder(store) / identity().key))
+    (store.location.local / ".locks").mkdir(parents=True)
     lock.acquire()
     heard = []
 
@@ -329,8 +329,8 @@ def test_whoever_waits_is_told_so(store, tmp_path):
         heard.append(text)
         lock.release()
 
-    build(store, identity(), writes(), on_wait=hear)
-    assert heard == [f"another gsx is building {identity().key[:12]}; waiting for it"]
+    build_artifact(store, identity(), write_files(), on_wait=hear)
+    assert heard == [f"another gsx process is building {identity().key[:12]}; waiting for it"]
 
 
 BUILDER = textwrap.dedent(

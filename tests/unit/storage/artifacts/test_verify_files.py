@@ -9,32 +9,32 @@ import pytest
 
 from gsx.errors import ArtifactError
 from gsx.storage.artifacts import verify_files as verify
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Artifact, Store
-from tests.support.artifacts import blob, gsx, ledger, replace
+from tests.support.artifacts import blob, gsx, replace_file, verification_cache_dir
 
 
 @pytest.fixture
 def foreign(tmp_path):
     """An artifact as it comes from somebody else: a folder this machine knows nothing about."""
     made = blob(Store.at(tmp_path / "theirs"))
-    return shutil.copytree(made.place.local, tmp_path / "given")
+    return shutil.copytree(made.location.local, tmp_path / "given")
 
 
 def truncated(root):
-    replace(root / "data/a.bin", b"fir")
+    replace_file(root / "data/a.bin", b"fir")
 
 
 def emptied(root):
-    replace(root / "data/a.bin", b"")
+    replace_file(root / "data/a.bin", b"")
 
 
 def oversized(root):
-    replace(root / "data/a.bin", b"first and more")
+    replace_file(root / "data/a.bin", b"first and more")
 
 
 def flipped(root):
-    replace(root / "data/a.bin", b"girst")
+    replace_file(root / "data/a.bin", b"girst")
 
 
 def missing(root):
@@ -100,26 +100,26 @@ def folder_for_manifest(root):
 
 def edited_manifest(root):
     text = (root / "manifest.json").read_text()
-    replace(root / "manifest.json", text.replace('"size": 1', '"size": 2').encode())
+    replace_file(root / "manifest.json", text.replace('"size": 1', '"size": 2').encode())
 
 
 DAMAGES = [
-    (truncated, "data/a.bin has 3 bytes; the manifest says 5"),
-    (emptied, "data/a.bin has 0 bytes; the manifest says 5"),
-    (oversized, "data/a.bin has 14 bytes; the manifest says 5"),
-    (flipped, "data/a.bin has other bytes than the manifest says (SHA-256)"),
+    (truncated, "data/a.bin has 3 bytes; the manifest lists 5"),
+    (emptied, "data/a.bin has 0 bytes; the manifest lists 5"),
+    (oversized, "data/a.bin has 14 bytes; the manifest lists 5"),
+    (flipped, "data/a.bin does not match the SHA-256 in the manifest"),
     (missing, "data/a.bin is missing"),
     (without_folder, "data/b.bin is missing"),
     (extra, "data/run-me.sh is not listed in the manifest"),
     (extra_hidden, ".hidden is not listed in the manifest"),
-    (linked_file, "data/a.bin is not a plain file (links are refused)"),
-    (linked_folder, "data/a.bin is not a plain file (links are refused)"),
-    (folder_for_file, "data/a.bin is not a plain file (links are refused)"),
-    (pipe_for_file, "data/a.bin is not a plain file (links are refused)"),
-    (linked_run_record, "run.json is not a plain file (links are refused)"),
-    (pipe_for_run_record, "run.json is not a plain file (links are refused)"),
-    (linked_manifest, "manifest.json is a link; an artifact holds plain files only."),
-    (pipe_for_manifest, "manifest.json is not a file; an artifact holds plain files only."),
+    (linked_file, "data/a.bin is not a regular file (links are not allowed)"),
+    (linked_folder, "data/a.bin is not a regular file (links are not allowed)"),
+    (folder_for_file, "data/a.bin is not a regular file (links are not allowed)"),
+    (pipe_for_file, "data/a.bin is not a regular file (links are not allowed)"),
+    (linked_run_record, "run.json is not a regular file (links are not allowed)"),
+    (pipe_for_run_record, "run.json is not a regular file (links are not allowed)"),
+    (linked_manifest, "manifest.json is a symbolic link; artifacts contain regular files only."),
+    (pipe_for_manifest, "manifest.json is not a file; artifacts contain regular files only."),
     (edited_manifest, "the key does not match the stage, its config and its inputs"),
 ]
 
@@ -128,7 +128,7 @@ DAMAGES = [
 def test_a_damaged_artifact_from_elsewhere_does_not_open(foreign, damage, text):
     damage(foreign)
     with pytest.raises(ArtifactError) as caught:
-        Artifact.open(Place.at(foreign))
+        Artifact.open(Location.at(foreign))
     assert str(foreign) in str(caught.value)
     assert text in str(caught.value)
 
@@ -147,12 +147,12 @@ def test_a_folder_for_the_manifest_is_no_artifact(foreign):
     said = gsx("verify", foreign)
     assert said.code == 3
     assert f"{foreign} is a directory without manifest.json" in said.err
-    with pytest.raises(ArtifactError, match="is not a file; an artifact holds plain files only"):
-        Artifact.open(Place.at(foreign))
+    with pytest.raises(ArtifactError, match="is not a file; artifacts contain regular files only"):
+        Artifact.open(Location.at(foreign))
 
 
 def test_a_whole_artifact_from_elsewhere_opens_and_verifies(foreign):
-    assert Artifact.open(Place.at(foreign)).manifest.kind == "blob"
+    assert Artifact.open(Location.at(foreign)).manifest.kind == "blob"
     said = gsx("verify", foreign)
     assert (said.code, said.out) == (0, f"ok       {foreign}  3 files, 0 graphs\n")
 
@@ -160,11 +160,11 @@ def test_a_whole_artifact_from_elsewhere_opens_and_verifies(foreign):
 def test_the_advice_for_a_damaged_artifact_says_what_to_do(foreign):
     flipped(foreign)
     with pytest.raises(ArtifactError) as caught:
-        Artifact.open(Place.at(foreign))
+        Artifact.open(Location.at(foreign))
     assert str(caught.value).splitlines() == [
         f"{foreign} is damaged:",
-        "  data/a.bin has other bytes than the manifest says (SHA-256)",
-        "Nothing was read. Get the artifact again from its source, or make it again with "
+        "  data/a.bin does not match the SHA-256 in the manifest",
+        "Nothing was read. Get the artifact from its source again, or rebuild it with "
         "`--force`.",
     ]
 
@@ -173,7 +173,7 @@ def test_many_problems_are_counted_not_listed(foreign):
     for number in range(20):
         (foreign / f"stranger-{number:02d}").write_bytes(b"")
     with pytest.raises(ArtifactError) as caught:
-        Artifact.open(Place.at(foreign))
+        Artifact.open(Location.at(foreign))
     assert "  stranger-07 is not listed in the manifest\n  … and 12 more\n" in str(caught.value)
 
 
@@ -211,35 +211,35 @@ def test_folders_nested_beyond_reason_are_refused_not_followed_into_a_crash(fore
     with open(f"{abyss}/x", "wb"):  # noqa: PTH123
         pass
     with pytest.raises(ArtifactError, match="d/x is not listed in the manifest"):
-        Artifact.open(Place.at(foreign))
+        Artifact.open(Location.at(foreign))
 
 
 def test_verify_all_names_every_damaged_artifact_and_passes_the_others(tmp_path):
     store = Store.at(tmp_path / "store")
     good, bad = blob(store), blob(store, config={"size": 2})
-    flipped(bad.place.local)
-    said = gsx("verify", "--all", "--store", store.place.url)
+    flipped(bad.location.local)
+    said = gsx("verify", "--all", "--store", store.location.url)
     assert said.code == 3
-    assert f"ok       {good.place.url}" in said.out
-    assert f"DAMAGED  {bad.place.url}" in said.out
+    assert f"ok       {good.location.url}" in said.out
+    assert f"DAMAGED  {bad.location.url}" in said.out
 
 
 def test_verify_all_finds_an_artifact_under_a_foreign_name(tmp_path):
     store = Store.at(tmp_path / "store")
-    blob(store).place.local.rename(store.place.local / "blob" / ("0" * 32))
-    said = gsx("verify", "--all", "--store", store.place.url)
+    blob(store).location.local.rename(store.location.local / "blob" / ("0" * 32))
+    said = gsx("verify", "--all", "--store", store.location.url)
     assert said.code == 3
-    assert "which does not belong under that name" in said.out
+    assert "whose key does not match the folder name" in said.out
 
 
 def test_verify_all_finds_an_artifact_among_those_of_another_kind(tmp_path):
     store = Store.at(tmp_path / "store")
-    made = blob(store).place.local
-    (store.place.local / "corpus").mkdir()
-    made.rename(store.place.local / "corpus" / made.name)
-    said = gsx("verify", "--all", "--store", store.place.url)
+    made = blob(store).location.local
+    (store.location.local / "corpus").mkdir()
+    made.rename(store.location.local / "corpus" / made.name)
+    said = gsx("verify", "--all", "--store", store.location.url)
     assert said.code == 3
-    assert "is a blob that lies among the artifacts of kind corpus" in said.out
+    assert "is a blob in the folder of kind corpus" in said.out
 
 
 @pytest.fixture
@@ -265,22 +265,22 @@ def test_what_was_published_here_opens_without_hashing(tmp_path, hashed):
 
 def test_what_came_from_elsewhere_is_hashed_once(foreign, hashed):
     for _ in range(3):
-        Artifact.open(Place.at(foreign))
+        Artifact.open(Location.at(foreign))
     assert sorted(hashed) == ["a.bin", "b.bin", "notes.json"]
 
 
 def test_what_gsx_verified_opens_without_hashing(foreign, hashed):
     gsx("verify", foreign)
     hashed.clear()
-    Artifact.open(Place.at(foreign))
+    Artifact.open(Location.at(foreign))
     assert hashed == []
 
 
 def test_a_moved_artifact_is_hashed_again(foreign, hashed):
-    Artifact.open(Place.at(foreign))
+    Artifact.open(Location.at(foreign))
     hashed.clear()
     foreign.rename(foreign.with_name("moved"))
-    Artifact.open(Place.at(foreign.with_name("moved")))
+    Artifact.open(Location.at(foreign.with_name("moved")))
     assert len(hashed) == 3
 
 
@@ -300,18 +300,18 @@ def copy_back(root):
 
 @pytest.mark.parametrize("change", [touch, copy_back])
 def test_a_changed_file_is_hashed_again(foreign, hashed, change):
-    Artifact.open(Place.at(foreign))
+    Artifact.open(Location.at(foreign))
     hashed.clear()
     change(foreign)
-    Artifact.open(Place.at(foreign))
+    Artifact.open(Location.at(foreign))
     assert sorted(hashed) == ["a.bin", "b.bin", "notes.json"]
 
 
 def test_damage_after_verification_is_found_on_the_next_opening(foreign):
-    Artifact.open(Place.at(foreign))
+    Artifact.open(Location.at(foreign))
     flipped(foreign)
     with pytest.raises(ArtifactError, match=r"data/a\.bin has other bytes"):
-        Artifact.open(Place.at(foreign))
+        Artifact.open(Location.at(foreign))
 
 
 def cache_is_a_file(path):
@@ -335,14 +335,14 @@ def test_an_unusable_cache_costs_time_and_nothing_else(
     cache = tmp_path / "cache"
     spoil(cache)
     monkeypatch.setenv("GSX_CACHE", str(cache))
-    assert Artifact.open(Place.at(foreign)).manifest.kind == "blob"
+    assert Artifact.open(Location.at(foreign)).manifest.kind == "blob"
     assert len(hashed) == 3
 
 
 def test_a_damaged_ledger_means_verify_again(foreign, hashed):
-    Artifact.open(Place.at(foreign))
-    for record in ledger().iterdir():
+    Artifact.open(Location.at(foreign))
+    for record in verification_cache_dir().iterdir():
         record.write_bytes(b"\xff\x00")
     hashed.clear()
-    Artifact.open(Place.at(foreign))
+    Artifact.open(Location.at(foreign))
     assert len(hashed) == 3

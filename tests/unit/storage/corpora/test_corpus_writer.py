@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gsx.errors import TableError
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.corpora import corpus_writer
-from gsx.storage.corpora.corpus_writer import Shard, finished_shard, write_shard
-from gsx.storage.corpora.shard_stats import merge_facts, shard_facts
-from gsx.table import concat, cut
+from gsx.storage.corpora.corpus_writer import Shard, open_draft_shard, write_shard
+from gsx.storage.corpora.shard_stats import compute_shard_stats, merge_shard_stats
+from gsx.table import concat, rechunk
 from tests.support.strategies import tables
 from tests.support.synthetic_corpora import planted_graphs, planted_nodes
 
@@ -31,13 +31,13 @@ def test_facts_of_parts_add_up_to_those_of_the_whole(example, ends):
     table, info = example
     bounds = sorted({0, *(min(end, len(table)) for end in ends), len(table)})
     parts = [table.slice(*pair) for pair in pairwise(bounds)]
-    assert merge_facts([shard_facts(part, info) for part in parts]) == shard_facts(table, info)
+    assert merge_shard_stats([compute_shard_stats(part, info) for part in parts]) == compute_shard_stats(table, info)
 
 
 def test_facts_of_labelled_nodes_add_up_too():
     table, info = planted_nodes(60)
     twice = concat([table, table])
-    assert merge_facts([shard_facts(table, info)] * 2) == shard_facts(twice, info)
+    assert merge_shard_stats([compute_shard_stats(table, info)] * 2) == compute_shard_stats(twice, info)
 
 
 @pytest.mark.parametrize("formats", [("parquet", "zarr"), ("zarr", "parquet")])
@@ -47,25 +47,25 @@ def test_a_second_format_is_written_from_the_first(draft, formats):
 
     def make():
         asked.append(len(asked))
-        return cut([table], 7)
+        return rechunk([table], 7)
 
     facts = write_shard(draft, SHARD, info, make, formats, lambda: {"more": len(asked)})
-    assert facts == {**shard_facts(table, info), "more": 1}
+    assert facts == {**compute_shard_stats(table, info), "more": 1}
     for form in formats:
-        assert finished_shard(draft, SHARD, form).read().equals(table)
-    draft.forget(SHARD.path(formats[1]))
+        assert open_draft_shard(draft, SHARD, form).read().equals(table)
+    draft.discard(SHARD.path(formats[1]))
     assert write_shard(draft, SHARD, info, make, formats) == facts
     assert asked == [0]
 
 
 def test_an_id_that_comes_twice_is_refused_in_one_row_group_and_in_two(draft, monkeypatch):
     table, info = planted_graphs(40, 0)
-    with pytest.raises(TableError, match="graph_id 0 stands for more than one graph"):
+    with pytest.raises(TableError, match="graph_id 0 belongs to more than one graph"):
         write_shard(draft, SHARD, info, lambda: [table, table], ("parquet",))
     monkeypatch.setattr(corpus_writer, "ROW_GROUP", 40)
-    with pytest.raises(TableError, match="graph_id 0 comes after 39: ids must rise"):
+    with pytest.raises(TableError, match="graph_id 0 follows 39; ids must increase"):
         write_shard(draft, SHARD, info, lambda: [table, table], ("parquet",))
-    assert draft.finished(SHARD.path("parquet")) is None
+    assert draft.find_finished(SHARD.path("parquet")) is None
 
 
 def test_a_part_that_may_not_be_stored_leaves_nothing(draft, monkeypatch):
@@ -74,6 +74,6 @@ def test_a_part_that_may_not_be_stored_leaves_nothing(draft, monkeypatch):
     bad = table.dense("node", "node_feat").copy()
     bad[100] = np.nan
     parts = [table.slice(0, 20), table.with_columns(node={"node_feat": bad}).slice(20, 40)]
-    with pytest.raises(TableError, match="has a value in `node_feat` that is not finite"):
+    with pytest.raises(TableError, match="has NaN or infinity in `node_feat`"):
         write_shard(draft, SHARD, info, lambda: parts, ("parquet", "zarr"))
     assert draft.is_empty()

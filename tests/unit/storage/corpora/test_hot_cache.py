@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 from gsx.errors import ArtifactError, StoreError
 from gsx.storage.corpora import hot_cache as hotcache
 from gsx.storage.corpora.corpus import open_corpus
-from gsx.storage.corpora.hot_cache import GraphRows, build_hot, cached_digests, hot_folder, open_hot
+from gsx.storage.corpora.hot_cache import (
+    PackedGraphs,
+    build_hot_cache,
+    cached_digests,
+    hot_cache_dir,
+    open_hot_cache,
+)
 from tests.support.strategies import tables, tiny_info, tiny_table
 
 DIGEST = "ab" * 32
 
 
 def build_tiny():
-    return build_hot(DIGEST, tiny_info(), [tiny_table()])
+    return build_hot_cache(DIGEST, tiny_info(), [tiny_table()])
 
 
 def no_tables():
@@ -40,8 +46,8 @@ def everything(table):
 @given(tables(), st.integers(0, 6))
 def test_a_cache_holds_the_tables_it_was_built_from(example, cut):
     table, info = example
-    shutil.rmtree(hot_folder(DIGEST), ignore_errors=True)
-    assert build_hot(DIGEST, info, [table.slice(0, cut), table.slice(cut, 6)]).equals(table)
+    shutil.rmtree(hot_cache_dir(DIGEST), ignore_errors=True)
+    assert build_hot_cache(DIGEST, info, [table.slice(0, cut), table.slice(cut, 6)]).equals(table)
 
 
 @settings(max_examples=50)
@@ -49,7 +55,7 @@ def test_a_cache_holds_the_tables_it_was_built_from(example, cut):
 def test_gathering_packed_graphs_is_taking_them(example, data):
     table, _ = example
     rows = np.array(data.draw(st.lists(st.integers(0, len(table) - 1), max_size=8)), dtype=np.int64)
-    packed = GraphRows(table)
+    packed = PackedGraphs(table)
     assert packed.unpack(packed.gather(rows)).equals(table.take(rows))
 
 
@@ -58,7 +64,7 @@ def test_gathering_packed_graphs_is_taking_them(example, data):
 def test_graphs_of_a_slice_are_packed_without_the_rest(example):
     table, _ = example
     part = table.slice(1, len(table))
-    packed = GraphRows(part)
+    packed = PackedGraphs(part)
     assert packed.unpack(packed.gather(np.arange(len(part)))).equals(part)
 
 
@@ -76,21 +82,21 @@ def test_both_formats_of_a_corpus_have_one_cache(motif_path, monkeypatch):
 
 
 def test_without_a_cache_there_is_nothing_to_open():
-    assert open_hot(DIGEST, tiny_info()) is None
+    assert open_hot_cache(DIGEST, tiny_info()) is None
     assert cached_digests() == []
 
 
 def test_a_cache_lies_in_the_cache_folder_under_its_digest(tmp_path, monkeypatch):
     monkeypatch.setenv("GSX_CACHE", str(tmp_path))
     build_tiny()
-    assert hot_folder(DIGEST) == tmp_path / "hot" / DIGEST
+    assert hot_cache_dir(DIGEST) == tmp_path / "hot" / DIGEST
     assert cached_digests() == [DIGEST]
 
 
 def test_a_cache_is_built_once():
     build_tiny()
-    assert build_hot(DIGEST, tiny_info(), no_tables()).equals(tiny_table())
-    assert open_hot(DIGEST, tiny_info()).equals(tiny_table())
+    assert build_hot_cache(DIGEST, tiny_info(), no_tables()).equals(tiny_table())
+    assert open_hot_cache(DIGEST, tiny_info()).equals(tiny_table())
 
 
 def test_values_are_mapped_from_the_disk_and_cannot_be_edited():
@@ -108,7 +114,7 @@ def test_two_builders_at_once_build_once():
             built.append(threading.get_ident())
             yield tiny_table()
 
-        assert build_hot(DIGEST, tiny_info(), read()).equals(tiny_table())
+        assert build_hot_cache(DIGEST, tiny_info(), read()).equals(tiny_table())
 
     threads = [threading.Thread(target=build) for _ in range(4)]
     for thread in threads:
@@ -119,7 +125,7 @@ def test_two_builders_at_once_build_once():
 
 
 def edit_index(change):
-    path = hot_folder(DIGEST) / "index.json"
+    path = hot_cache_dir(DIGEST) / "index.json"
     index = json.loads(path.read_text())
     change(index)
     path.write_text(json.dumps(index))
@@ -130,12 +136,12 @@ def set_array(name, **fields):
 
 
 def cut(name):
-    path = hot_folder(DIGEST) / name
+    path = hot_cache_dir(DIGEST) / name
     path.write_bytes(path.read_bytes()[:-2])
 
 
 def flip(name):
-    path = hot_folder(DIGEST) / name
+    path = hot_cache_dir(DIGEST) / name
     data = bytearray(path.read_bytes())
     data[0] ^= 1
     path.write_bytes(data)
@@ -146,9 +152,9 @@ def flip(name):
     [
         lambda: cut("node_feat"),
         lambda: cut("index.json"),
-        lambda: (hot_folder(DIGEST) / "y").unlink(),
-        lambda: (hot_folder(DIGEST) / "smiles.ptr").unlink(),
-        lambda: (hot_folder(DIGEST) / "index.json").write_text('{"version": 1}'),
+        lambda: (hot_cache_dir(DIGEST) / "y").unlink(),
+        lambda: (hot_cache_dir(DIGEST) / "smiles.ptr").unlink(),
+        lambda: (hot_cache_dir(DIGEST) / "index.json").write_text('{"version": 1}'),
         lambda: edit_index(lambda index: index.update(version=2)),
         lambda: edit_index(lambda index: index["arrays"].pop("label")),
         lambda: edit_index(lambda index: index["arrays"].update(more=index["arrays"]["y"])),
@@ -169,15 +175,15 @@ def flip(name):
 def test_a_damaged_cache_is_removed_and_built_again(damage):
     build_tiny()
     damage()
-    assert open_hot(DIGEST, tiny_info()) is None
-    assert not hot_folder(DIGEST).exists()
+    assert open_hot_cache(DIGEST, tiny_info()) is None
+    assert not hot_cache_dir(DIGEST).exists()
     assert build_tiny().equals(tiny_table())
 
 
 def test_a_corpus_with_a_damaged_cache_is_read_from_its_shards(motif_path, motif_table):
     digest = open_corpus(motif_path).artifact.manifest.digest
     open_corpus(motif_path).hot(build=True)
-    (hot_folder(digest) / "node_truth").write_bytes(b"")
+    (hot_cache_dir(digest) / "node_truth").write_bytes(b"")
     assert open_corpus(motif_path).table().equals(motif_table)
     assert open_corpus(motif_path).hot(build=True).equals(motif_table)
 
@@ -185,7 +191,7 @@ def test_a_corpus_with_a_damaged_cache_is_read_from_its_shards(motif_path, motif
 def test_a_cache_of_other_columns_is_not_used():
     build_tiny()
     fewer = msgspec.structs.replace(tiny_info(), columns=tiny_info().columns[:-1])
-    assert open_hot(DIGEST, fewer) is None
+    assert open_hot_cache(DIGEST, fewer) is None
 
 
 def test_a_build_that_fails_leaves_nothing_behind():
@@ -194,8 +200,8 @@ def test_a_build_that_fails_leaves_nothing_behind():
         raise ArtifactError("shard 2 is damaged")
 
     with pytest.raises(ArtifactError, match="shard 2 is damaged"):
-        build_hot(DIGEST, tiny_info(), read())
-    assert [path.name for path in hot_folder(DIGEST).parent.iterdir() if path.is_dir()] == []
+        build_hot_cache(DIGEST, tiny_info(), read())
+    assert [path.name for path in hot_cache_dir(DIGEST).parent.iterdir() if path.is_dir()] == []
     assert build_tiny().equals(tiny_table())
 
 
@@ -207,15 +213,15 @@ def test_a_full_disk_is_explained(monkeypatch):
     with pytest.raises(StoreError) as error:
         build_tiny()
     assert str(error.value) == (
-        f"no space left on {hot_folder(DIGEST)}. The corpus itself is untouched.\n"
-        "Free some space (`gsx gc` lists what can go) and run the same command again."
+        f"no space left on {hot_cache_dir(DIGEST)}. The corpus itself is untouched.\n"
+        "Free some space (`gsx gc` lists what can be deleted), then run the command again."
     )
 
 
 def test_a_cache_that_cannot_be_read_back_is_named(monkeypatch):
-    monkeypatch.setattr(hotcache, "open_hot", lambda digest, info: None)
+    monkeypatch.setattr(hotcache, "open_hot_cache", lambda digest, info: None)
     with pytest.raises(ArtifactError) as error:
         build_tiny()
     assert str(error.value) == (
-        f"the cache at {hot_folder(DIGEST)} could not be read back; remove it and retry"
+        f"the cache at {hot_cache_dir(DIGEST)} cannot be read; delete it and try again"
     )

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from gsx.errors import UsageError
-from gsx.pyg import collate, columns_of, data_list
-from gsx.storage.artifacts.location import Place
-from gsx.storage.artifacts.verification_cache import trust
+from gsx.pyg import collate, data_list, pyg_columns
+from gsx.storage.artifacts.location import Location
+from gsx.storage.artifacts.verification_cache import mark_verified
 from gsx.storage.artifacts.verify_files import read_manifest
 from gsx.storage.corpora.corpus import open_corpus
 from gsx.storage.corpora.hot_cache import cached_digests
@@ -20,7 +20,7 @@ SPLIT_SIZES = {"train": 180, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_te
 @pytest.fixture
 def trusted_path(motif_path):
     """The corpus of these tests, which need not all verify it again."""
-    trust(motif_path, read_manifest(Place.at(motif_path)))
+    mark_verified(motif_path, read_manifest(Location.at(motif_path)))
     return motif_path
 
 
@@ -59,13 +59,13 @@ def assert_batches(batches, table, size, names):
 @pytest.mark.parametrize("cache", ["never", "always", "auto"])
 def test_batches_follow_the_order_of_the_corpus(either, motif_table, cache):
     batches = list(either.loader(64, cache=cache))
-    assert_batches(batches, motif_table, 64, columns_of(either.info))
+    assert_batches(batches, motif_table, 64, pyg_columns(either.info))
 
 
 @pytest.mark.parametrize("size", [1, 7, 16, 25, 70, 180, 1000])
 def test_batches_cross_the_borders_of_row_groups_and_shards(corpus, motif_table, size):
     batches = list(corpus.loader(size, cache="never"))
-    assert_batches(batches, motif_table, size, columns_of(corpus.info))
+    assert_batches(batches, motif_table, size, pyg_columns(corpus.info))
 
 
 def test_the_corpus_of_these_tests_has_borders_to_cross(corpus):
@@ -78,7 +78,7 @@ def test_extra_columns_are_carried_by_name(either, motif_table):
     extra = ("motif_id", "node_truth", "provenance.stream")
     batches = list(either.loader(50, columns=extra, cache="never"))
     assert batches[0].motif_id.tolist() == motif_table.graph["motif_id"][:50].tolist()
-    assert_batches(batches, motif_table, 50, columns_of(either.info, extra))
+    assert_batches(batches, motif_table, 50, pyg_columns(either.info, extra))
 
 
 def test_streaming_makes_no_cache_and_always_makes_one(corpus):
@@ -102,7 +102,7 @@ def test_a_loader_of_some_splits_has_their_graphs_alone(corpus, motif_table, spl
     codes = [vocabulary.index(name) for name in names]
     expected = motif_table.filter(np.isin(motif_table.graph["split"], codes))
     batches = list(corpus.loader(33, split=split, cache=cache))
-    assert_batches(batches, expected, 33, columns_of(corpus.info))
+    assert_batches(batches, expected, 33, pyg_columns(corpus.info))
 
 
 @pytest.mark.parametrize("cache", ["never", "always"])
@@ -110,7 +110,7 @@ def test_a_loader_of_some_splits_has_their_graphs_alone(corpus, motif_table, spl
 def test_a_loader_of_some_environments_has_their_graphs_alone(corpus, motif_table, env, cache):
     expected = motif_table.filter(np.isin(motif_table.graph["env_id"], env))
     batches = list(corpus.loader(20, env=env, cache=cache))
-    assert_batches(batches, expected, 20, columns_of(corpus.info))
+    assert_batches(batches, expected, 20, pyg_columns(corpus.info))
 
 
 @pytest.mark.parametrize("cache", ["never", "always"])
@@ -169,7 +169,7 @@ def test_a_streamed_shuffle_mixes_graphs_of_many_row_groups(corpus):
 @pytest.mark.parametrize("cache", ["never", "always"])
 def test_a_shuffled_batch_holds_whole_graphs(corpus, motif_table, cache):
     for batch in corpus.loader(37, split="train", shuffle=True, cache=cache):
-        expected = motif_table.select(columns_of(corpus.info)).take(batch.graph_id.numpy())
+        expected = motif_table.select(pyg_columns(corpus.info)).take(batch.graph_id.numpy())
         assert_same(batch, collate(expected))
 
 
@@ -294,7 +294,7 @@ def test_leaving_an_epoch_early_leaves_no_thread_behind(corpus):
 
 
 def test_a_graph_of_a_corpus_is_found_by_its_number(either, motif_table):
-    table = motif_table.select(columns_of(either.info))
+    table = motif_table.select(pyg_columns(either.info))
     for number in (0, 15, 16, 69, 70, 179, 180, 299):
         expected = data_list(table.slice(number, number + 1))[0]
         assert_same(either[number], expected)
@@ -311,13 +311,13 @@ def test_a_graph_comes_from_the_cache_where_there_is_one(corpus, monkeypatch):
 def test_a_graph_beyond_the_end_is_refused(corpus, number):
     with pytest.raises(IndexError) as error:
         corpus[number]
-    assert str(error.value) == f"graph {number} of a corpus of 300"
+    assert str(error.value) == f"graph {number} is out of range for a corpus of 300 graphs"
 
 
 def test_a_corpus_is_not_sliced(corpus):
     with pytest.raises(TypeError) as error:
         corpus[0:3]
-    assert str(error.value) == "a corpus is indexed by one whole number, not slice"
+    assert str(error.value) == "a corpus index must be an integer, not slice"
 
 
 def test_a_corpus_counts_its_graphs_by_split(corpus):
@@ -389,7 +389,7 @@ def test_a_column_pyg_cannot_carry_is_refused(corpus, view):
         (-3, {}, "batch_size must be at least 1; got -3"),
         (8, {"cache": "yes"}, "cache must be `auto`, `always` or `never`; got 'yes'"),
         (8, {"cache": "never", "env_balanced": True},
-         "env_balanced needs random access; leave `cache` at `auto`"),
+         'env_balanced needs random access; use `cache="auto"`'),
     ],
 )  # fmt: skip
 def test_a_loader_that_makes_no_sense_is_refused(corpus, size, options, text):
@@ -401,14 +401,14 @@ def test_a_loader_that_makes_no_sense_is_refused(corpus, size, options, text):
 def test_a_batch_too_small_for_all_environments_is_refused(corpus):
     with pytest.raises(UsageError) as error:
         list(corpus.loader(2, split="train", env_balanced=True))
-    assert str(error.value) == ("a batch of 2 cannot hold all 3 environments; use a larger batch")
+    assert str(error.value) == ("a batch of 2 cannot contain all 3 environments; increase the batch size")
 
 
 def test_batches_are_cut_from_tables_of_any_length(corpus, monkeypatch, motif_table):
     """Row groups may be empty after a filter, shorter than a batch, or as long as many."""
     cuts = [0, 0, 3, 3, 40, 41, 180]
-    parts = [motif_table.slice(a, b).select(columns_of(corpus.info)) for a, b in pairwise(cuts)]
+    parts = [motif_table.slice(a, b).select(pyg_columns(corpus.info)) for a, b in pairwise(cuts)]
     monkeypatch.setattr(corpus, "groups", lambda split: list(range(len(parts))))
     monkeypatch.setattr(corpus, "read_group", lambda part, columns: parts[part])
     batches = list(corpus.loader(20, split="train", cache="never"))
-    assert_batches(batches, motif_table.slice(0, 180), 20, columns_of(corpus.info))
+    assert_batches(batches, motif_table.slice(0, 180), 20, pyg_columns(corpus.info))

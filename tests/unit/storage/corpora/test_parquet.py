@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsx.errors import ArtifactError, TableError
-from gsx.ragged import Ragged, texts_of
+from gsx.ragged import Ragged, decode_texts
 from gsx.schema import Column
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.storage.corpora import parquet
 from gsx.storage.corpora.arrow import arrow_schema, from_arrow, to_arrow
 from gsx.storage.corpora.parquet import ParquetShard, write_parquet
-from gsx.table import GraphTable, concat, cut
+from gsx.table import GraphTable, concat, rechunk
 from tests.support.strategies import tables, tiny_info, tiny_table
 
 NAME = "shard.parquet"
@@ -38,7 +38,7 @@ def shard(tmp_path):
 
 
 def open_shard(path, **options):
-    return ParquetShard(Place.at(path.parent), path.name, **options)
+    return ParquetShard(Location.at(path.parent), path.name, **options)
 
 
 def refused(path, **options):
@@ -94,7 +94,7 @@ def test_equal_tables_give_equal_bytes(folder, example):
 def test_graphs_that_come_in_parts_give_the_same_bytes(folder, example, size):
     table, info = example
     write_parquet(folder / "one", [table], info, row_group=3)
-    write_parquet(folder / "two", cut([table], size), info, row_group=3)
+    write_parquet(folder / "two", rechunk([table], size), info, row_group=3)
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
 
 
@@ -158,7 +158,7 @@ def test_some_columns_are_read_without_the_others(shard):
     assert list(table.node) == []
     assert list(table.edge) == ["edge_src", "edge_dst"]
     assert table.num_nodes.tolist() == [3, 1, 0]
-    assert texts_of(table.lists("graph", "smiles")) == ["CCO", "é", ""]
+    assert decode_texts(table.lists("graph", "smiles")) == ["CCO", "é", ""]
 
 
 def test_what_is_read_cannot_be_edited(shard):
@@ -268,7 +268,7 @@ def test_a_foreign_shard_is_refused(tmp_path):
 @pytest.mark.parametrize("footer", [b"{", b'{"name": "tiny"}', b'{"color": 1}', b"\xff", b"[]"])
 def test_a_footer_that_describes_no_corpus_is_refused(tmp_path, footer):
     rewrite(tmp_path / NAME, lambda table: table.replace_schema_metadata({"gsx": footer}))
-    assert refused(tmp_path / NAME).startswith(f"{NAME} has a footer this gsx cannot read: ")
+    assert refused(tmp_path / NAME).startswith(f"{NAME} has a `gsx` footer that cannot be read: ")
 
 
 @pytest.mark.parametrize("field", [{"dtype": "int33"}, {"dtype": "object"}, {"width": 0}])
@@ -278,7 +278,7 @@ def test_a_footer_with_an_impossible_column_is_refused(tmp_path, field):
     info = msgspec.structs.replace(info, columns=(*info.columns, changed))
     footer = {"gsx": msgspec.json.encode(info)}
     rewrite(tmp_path / NAME, lambda table: table.replace_schema_metadata(footer))
-    assert refused(tmp_path / NAME).startswith(f"{NAME} has a footer this gsx cannot read: ")
+    assert refused(tmp_path / NAME).startswith(f"{NAME} has a `gsx` footer that cannot be read: ")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_footer_with_an_impossible_column_is_refused(tmp_path, field):
 )
 def test_columns_that_the_footer_does_not_describe_are_refused(tmp_path, change):
     rewrite(tmp_path / NAME, change)
-    assert refused(tmp_path / NAME) == f"{NAME} has other columns than its footer describes."
+    assert refused(tmp_path / NAME) == f"{NAME} has columns that do not match its footer."
 
 
 def test_words_outside_the_vocabulary_are_refused(tmp_path):
@@ -301,7 +301,7 @@ def test_words_outside_the_vocabulary_are_refused(tmp_path):
         return replaced(table, "split", ["train", "dev", "dev"])
 
     rewrite(tmp_path / NAME, rename)
-    assert refused(tmp_path / NAME) == (f"{NAME}: column `split` holds the unknown words ['dev']")
+    assert refused(tmp_path / NAME) == (f"{NAME}: column `split` holds ['dev'], which its vocabulary lacks")
 
 
 def test_words_may_be_plain_strings():
@@ -320,13 +320,13 @@ def test_nulls_are_refused():
 
 def test_lists_that_disagree_with_the_number_of_nodes_are_refused(tmp_path):
     rewrite(tmp_path / NAME, lambda table: replaced(table, "num_nodes", [3, 0, 1]))
-    assert refused(tmp_path / NAME) == f"{NAME}: lists of `node_feat` disagree with num_nodes"
+    assert refused(tmp_path / NAME) == f"{NAME}: list lengths of `node_feat` do not match num_nodes"
 
 
 def test_edges_that_leave_their_graph_are_refused(tmp_path):
     rewrite(tmp_path / NAME, lambda table: replaced(table, "edge_dst", [[1, 0, 2, 9], [0], []]))
     assert refused(tmp_path / NAME) == (
-        f"{NAME}: graph 10: edge 3 has edge_dst 9, but the graph has 3 nodes (1 such edges in all)"
+        f"{NAME}: graph 10: edge 3 has edge_dst 9, but the graph has 3 nodes (1 such edges in total)"
     )
 
 
@@ -337,18 +337,20 @@ def test_text_that_is_not_utf8_is_refused(tmp_path):
 
 
 def test_another_number_of_graphs_than_the_manifest_says_is_refused(shard):
-    assert refused(shard, rows=4) == f"{NAME} holds 3 graphs; the manifest says 4"
+    assert refused(shard, rows=4) == f"{NAME} holds 3 graphs; the manifest lists 4"
 
 
 def test_row_groups_that_do_not_add_up_are_refused(shard, monkeypatch):
     monkeypatch.setattr(ParquetShard, "groups", [1])
-    assert refused(shard) == (f"{NAME} is damaged: its row groups hold 1 graphs, its footer says 3")
+    assert refused(shard) == (f"{NAME} is damaged: its row groups hold 1 graphs, its footer lists 3")
 
 
 def test_a_row_group_that_would_fill_the_memory_is_refused(shard, monkeypatch):
     monkeypatch.setattr(parquet, "MAX_ROW_GROUP_BYTES", 100)
     size = pq.read_metadata(shard).row_group(0).total_byte_size
-    assert refused(shard) == f"{NAME}: row group 0 would unpack to {size} bytes; refused"
+    assert refused(shard) == (
+        f"{NAME}: row group 0 would decompress to {size} bytes, above the limit of 100"
+    )
 
 
 def test_more_values_than_lists_can_count_are_not_written(tmp_path):
@@ -358,7 +360,7 @@ def test_more_values_than_lists_can_count_are_not_written(tmp_path):
     with pytest.raises(TableError) as error:
         write_parquet(tmp_path / NAME, [one], tiny_info())
     assert str(error.value) == (
-        "a shard holds 2147483648 values in one column, more than Parquet lists can count. "
+        "a shard holds 2147483648 values in one column, more than 32-bit list offsets allow. "
         "Use smaller shards (`--shard-graphs`)."
     )
 

@@ -58,4 +58,4 @@ def test_ends_that_are_no_nodes_are_found_whatever_their_sign(edge, dtype):
     with pytest.raises(TableError) as error:
         table.validate()
     assert "graph at row 1: edge 1 has edge_" in str(error.value)
-    assert "but the graph has 3 nodes (1 such edges in all)" in str(error.value)
+    assert "but the graph has 3 nodes (1 such edges in total)" in str(error.value)

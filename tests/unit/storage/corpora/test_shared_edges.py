@@ -9,10 +9,10 @@ import torch
 
 from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.schema import ORIGINS
-from gsx.stages.graphs.node_features import features_of
+from gsx.stages.graphs.node_features import node_features
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.shared_edges import structures, with_structure
-from gsx.storage.corpora.verify_corpus import audit
+from gsx.storage.corpora.shared_edges import edge_owners, restore_shared_edges
+from gsx.storage.corpora.verify_corpus import verify_artifact
 from tests.integration.test_train_nodes import SMALL
 from tests.support.artifacts import gsx as command
 from tests.support.run_stages import run_recipe, run_stage
@@ -36,7 +36,7 @@ def generate(made, folder=None, **options):
 
 
 def dense(table, info):
-    found = features_of(table, info)
+    found = node_features(table, info)
     return found if isinstance(found, np.ndarray) else found.toarray()
 
 
@@ -101,7 +101,7 @@ def test_the_structure_lies_on_disk_once_and_is_read_with_every_replica(made, fo
     for row in range(4):
         one = table.slice(row, row + 1)
         assert all(np.array_equal(one.edge[name], source.edge[name]) for name in source.edge)
-    assert not audit(corpus.artifact.place).problems
+    assert not verify_artifact(corpus.artifact.location).problems
     hot = corpus.hot(build=True)
     assert hot.num_edges.tolist() == [480] * 4
     assert corpus.artifact.manifest.summary["oddities"]["graphs_without_edges"] == 0
@@ -227,10 +227,10 @@ def test_nodes_without_partners_are_refused(made, tmp_path):
 
 def test_a_replica_without_its_parent_is_refused(made):
     table = Corpus(generate(made)).table()
-    known = structures([table])
+    known = edge_owners([table])
     lost = known.with_columns(graph={"graph_id": np.array([99])})
-    with pytest.raises(ArtifactError, match="graph 8 has the structure of graph 7, which is not"):
-        with_structure(table, lost, "here")
+    with pytest.raises(ArtifactError, match="graph 8 shares the edges of graph 7, which is missing"):
+        restore_shared_edges(table, lost, "here")
 
 
 def test_the_command_repeats_a_graph(tmp_path):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import gsx as package
-from gsx.storage.artifacts.location import Place
-from gsx.storage.artifacts.publish import build
+from gsx.storage.artifacts.location import Location
+from gsx.storage.artifacts.publish import build_artifact
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora import corpus_writer
 from gsx.storage.corpora.corpus_writer import Shard, write_corpus
-from gsx.storage.corpora.verify_corpus import audit
-from tests.support.artifacts import blob, gsx, identity, ledger, motif, replace
+from gsx.storage.corpora.verify_corpus import verify_artifact
+from tests.support.artifacts import blob, gsx, identity, motif, replace_file, verification_cache_dir
 from tests.support.strategies import tiny_info, tiny_table
 
 
@@ -21,8 +21,8 @@ def unchecked_corpus(tmp_path, monkeypatch, tables, formats=("parquet",)):
     """Publish a corpus without the checks every writer makes; hashes match all the same."""
     shards = [Shard(split, 0, 1, 0, len(table)) for split, table in tables.items()]
     with monkeypatch.context() as patch:
-        patch.setattr(corpus_writer, "check_content", lambda table, info: table)
-        built = build(
+        patch.setattr(corpus_writer, "validate_table", lambda table, info: table)
+        built = build_artifact(
             Store.at(tmp_path / "store"),
             identity(kind="corpus"),
             lambda draft: write_corpus(
@@ -64,7 +64,7 @@ def with_ids(*ids):
 
 @pytest.mark.parametrize("formats", [("parquet",), ("zarr",), ("parquet", "zarr")])
 def test_an_honest_corpus_passes(tmp_path, monkeypatch, formats):
-    result = audit(unchecked_corpus(tmp_path, monkeypatch, honest(), formats).place)
+    result = verify_artifact(unchecked_corpus(tmp_path, monkeypatch, honest(), formats).location)
     assert result.problems == ()
     assert result.graphs == 3 * len(formats)
 
@@ -73,49 +73,49 @@ def test_an_honest_corpus_passes(tmp_path, monkeypatch, formats):
 @pytest.mark.parametrize(
     ("tables", "text"),
     [
-        (with_nan(), "graph 10: node 2 has a value in `node_feat` that is not finite"),
+        (with_nan(), "graph 10: node 2 has NaN or infinity in `node_feat`"),
         (with_label(7), "graph 10: label 7 is outside the 2 classes 0..1"),
-        (with_label(1), "graph 10: label 1 disagrees with `y` [1.0, 0.0]"),
+        (with_label(1), "graph 10: label 1 does not match `y` [1.0, 0.0]"),
         (with_split(), "graph 11: a shard of `train` holds a graph of another split"),
-        (with_ids(5, 5), "graph_id 5 stands for more than one graph"),
-        (with_ids(5, 12), "graph_id 12 stands for more than one graph"),
+        (with_ids(5, 5), "graph_id 5 belongs to more than one graph"),
+        (with_ids(5, 12), "graph_id 12 belongs to more than one graph"),
     ],
 )
 def test_graphs_that_break_the_rules_are_found_though_every_hash_matches(
     tmp_path, monkeypatch, form, tables, text
 ):
     artifact = unchecked_corpus(tmp_path, monkeypatch, tables, (form,))
-    said = gsx("verify", artifact.place.local)
+    said = gsx("verify", artifact.location.local)
     assert said.code == 3
     folder = {"parquet": "data", "zarr": "zarr"}[form]
-    assert f"{folder} holds graphs that break the rules: " in said.out
+    assert f"{folder} holds invalid graphs: " in said.out
     assert text in said.out
 
 
 def test_a_corpus_that_miscounts_its_graphs_is_found(tmp_path, monkeypatch):
     artifact = unchecked_corpus(tmp_path, monkeypatch, honest())
-    manifest = artifact.place.local / "manifest.json"
+    manifest = artifact.location.local / "manifest.json"
     document = json.loads(manifest.read_text())
     document["counts"] = {"train": 3}
-    replace(manifest, json.dumps(document).encode())
-    (problem,) = audit(artifact.place).problems
+    replace_file(manifest, json.dumps(document).encode())
+    (problem,) = verify_artifact(artifact.location).problems
     assert problem.what == (
-        "holds {'train': 2, 'ood_test': 1} graphs; the manifest says {'train': 3}"
+        "holds {'train': 2, 'ood_test': 1} graphs; the manifest lists {'train': 3}"
     )
 
 
 def test_a_shard_of_a_split_that_does_not_exist_is_found(tmp_path, monkeypatch):
     tables = {"holiday": honest()["train"]}
-    (problem,) = audit(unchecked_corpus(tmp_path, monkeypatch, tables).place).problems
+    (problem,) = verify_artifact(unchecked_corpus(tmp_path, monkeypatch, tables).location).problems
     assert problem.what == (
-        "holds graphs that break the rules: `holiday` is not the name of a split"
+        "holds invalid graphs: `holiday` is not the name of a split"
     )
 
 
 def test_a_corpus_without_any_shard_is_found(tmp_path):
     artifact = blob(Store.at(tmp_path / "store"), {"corpus.json": b"{}"}, kind="corpus")
-    (problem,) = audit(artifact.place).problems
-    assert (problem.path, problem.what) == ("data", "holds no shards, and so does `zarr`")
+    (problem,) = verify_artifact(artifact.location).problems
+    assert (problem.path, problem.what) == ("data", "has no shards, and neither has `zarr`")
 
 
 def test_two_formats_with_different_graphs_are_found(tmp_path, monkeypatch):
@@ -131,19 +131,19 @@ def test_two_formats_with_different_graphs_are_found(tmp_path, monkeypatch):
 
     monkeypatch.setattr(corpus_writer, "write_zarr", write)
     artifact = unchecked_corpus(tmp_path, monkeypatch, honest(), ("parquet", "zarr"))
-    (problem,) = audit(artifact.place).problems
-    assert (problem.path, problem.what) == ("zarr", "holds other graphs than `data`")
+    (problem,) = verify_artifact(artifact.location).problems
+    assert (problem.path, problem.what) == ("zarr", "holds different graphs than `data`")
 
 
 def test_a_corpus_found_bad_is_not_remembered_as_good(tmp_path, monkeypatch):
     artifact = unchecked_corpus(tmp_path, monkeypatch, with_nan())
-    given = shutil.copytree(artifact.place.local, tmp_path / "given")
-    before = len(list(ledger().iterdir()))
-    assert audit(Place.at(given)).problems
-    assert len(list(ledger().iterdir())) == before
+    given = shutil.copytree(artifact.location.local, tmp_path / "given")
+    before = len(list(verification_cache_dir().iterdir()))
+    assert verify_artifact(Location.at(given)).problems
+    assert len(list(verification_cache_dir().iterdir())) == before
 
 
 def test_a_motif_corpus_passes_and_opens(tmp_path):
     artifact = motif(Store.at(tmp_path / "store"))
-    assert audit(artifact.place).problems == ()
-    assert len(package.open(artifact.place.local)) == 30
+    assert verify_artifact(artifact.location).problems == ()
+    assert len(package.open(artifact.location.local)) == 30

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from zarr.codecs import ZstdCodec
 
 from gsx.errors import ArtifactError
-from gsx.ragged import texts_of
-from gsx.storage.artifacts.location import Place
+from gsx.ragged import decode_texts
+from gsx.storage.artifacts.location import Location
 from gsx.storage.corpora import zarr_format as zarr3
 from gsx.storage.corpora.parquet import ParquetShard, write_parquet
 from gsx.storage.corpora.zarr_format import ZarrShard, write_zarr
-from gsx.table import cut
+from gsx.table import rechunk
 from tests.support.strategies import tables, tiny_info, tiny_table
 
 NAME = "shard"
@@ -33,7 +33,7 @@ def shard(tmp_path):
 
 
 def open_shard(path, **options):
-    return ZarrShard(Place.at(path.parent), path.name, **options)
+    return ZarrShard(Location.at(path.parent), path.name, **options)
 
 
 def refused(path, **options):
@@ -64,7 +64,7 @@ def test_both_formats_give_back_what_was_written(folder, example):
     write_zarr(folder / NAME, [table], info)
     write_parquet(folder / "shard.parquet", [table], info)
     group = open_shard(folder / NAME, rows=len(table))
-    file = ParquetShard(Place.at(folder), "shard.parquet")
+    file = ParquetShard(Location.at(folder), "shard.parquet")
     assert group.info == file.info == info
     assert group.read().equals(table)
     assert group.read().equals(file.read())
@@ -88,7 +88,7 @@ def test_graphs_that_come_in_parts_give_the_same_bytes(tmp_path_factory, example
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zarr3, "CHUNK_ROWS", chunk)
         write_zarr(root / "one", [table], info)
-        write_zarr(root / "two", cut([table], size), info)
+        write_zarr(root / "two", rechunk([table], size), info)
     assert files_of(root / "one") == files_of(root / "two")
     assert open_shard(root / "two").read().equals(table)
 
@@ -148,7 +148,7 @@ def test_some_columns_are_read_without_the_others(shard):
     assert list(table.graph) == ["provenance.partner", "smiles"]
     assert list(table.node) == []
     assert list(table.edge) == ["edge_src", "edge_dst"]
-    assert texts_of(table.lists("graph", "smiles")) == ["CCO", "é", ""]
+    assert decode_texts(table.lists("graph", "smiles")) == ["CCO", "é", ""]
 
 
 def test_what_is_read_cannot_be_edited(shard):
@@ -179,7 +179,7 @@ def test_a_group_that_describes_no_corpus_is_refused(shard):
 
 
 def test_another_number_of_graphs_than_the_manifest_says_is_refused(shard):
-    assert refused(shard, rows=4) == f"{NAME} holds 3 graphs; the manifest says 4"
+    assert refused(shard, rows=4) == f"{NAME} holds 3 graphs; the manifest lists 4"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_metadata_that_asks_for_more_than_compressed_numbers_is_refused(shard, f
 def test_an_array_nobody_reads_is_checked_all_the_same(shard):
     zarr.open_group(shard).create_array("spy", shape=1, dtype="int8", compressors=None)
     edit(shard / "spy", codecs=[{"name": "numcodecs.pickle"}])
-    with pytest.raises(ArtifactError, match=r"spy/zarr.json asks for codecs"):
+    with pytest.raises(ArtifactError, match=r"spy/zarr.json has codecs"):
         open_shard(shard)
 
 
@@ -224,7 +224,7 @@ def test_metadata_that_is_none_is_refused(shard, text):
 
 def test_metadata_of_any_length_is_not_read(shard, monkeypatch):
     monkeypatch.setattr(zarr3, "MAX_METADATA_BYTES", 50)
-    assert refused(shard).endswith("zarr.json is larger than 50 bytes; refused.")
+    assert refused(shard).endswith("zarr.json is larger than the limit of 50 bytes. Nothing was read.")
 
 
 def test_a_lost_chunk_is_refused_and_not_read_as_zeros(shard):
@@ -257,7 +257,9 @@ def test_a_lost_array_is_refused(shard):
 
 def test_an_array_that_would_fill_the_memory_is_refused(shard):
     edit(shard / "label", shape=[2**40])
-    assert refused(shard) == f"{NAME}/label/zarr.json would unpack to {2**42} bytes; refused"
+    assert refused(shard) == (
+        f"{NAME}/label/zarr.json would decompress to {2**42} bytes, above the limit of {8 << 30}"
+    )
 
 
 def test_an_array_of_another_type_than_described_is_refused(shard):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from gsx.errors import ArtifactError, StoreError
-from gsx.storage.artifacts.location import Place
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.sharing import copy_out as module
 from gsx.storage.sharing.copy_out import copy_artifact
@@ -26,15 +26,15 @@ def alone(tmp_path):
 def test_a_copy_holds_the_same_files(artifact, tmp_path):
     target = copy_artifact(artifact, tmp_path / "deep" / "out")
     assert target == tmp_path / "deep" / "out"
-    assert contents(target) == contents(artifact.place.local)
-    assert Artifact.open(Place.at(target)).manifest == artifact.manifest
+    assert contents(target) == contents(artifact.location.local)
+    assert Artifact.open(Location.at(target)).manifest == artifact.manifest
     assert alone(tmp_path) == ["deep"]
 
 
 def test_an_empty_folder_may_be_the_target(artifact, tmp_path):
     (tmp_path / "out").mkdir()
     copy_artifact(artifact, tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(artifact.place.local)
+    assert contents(tmp_path / "out") == contents(artifact.location.local)
 
 
 def test_the_working_folder_may_be_the_target(artifact, tmp_path, monkeypatch):
@@ -43,7 +43,7 @@ def test_the_working_folder_may_be_the_target(artifact, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
     copy_artifact(artifact, Path())
-    assert contents(tmp_path / "out") == contents(artifact.place.local)
+    assert contents(tmp_path / "out") == contents(artifact.location.local)
 
 
 def test_a_target_that_is_not_empty_is_refused_and_left(artifact, tmp_path):
@@ -52,7 +52,7 @@ def test_a_target_that_is_not_empty_is_refused_and_left(artifact, tmp_path):
     with pytest.raises(StoreError) as caught:
         copy_artifact(artifact, tmp_path / "out")
     assert str(caught.value) == (
-        f"{tmp_path / 'out'} is not empty; nothing was written. Name an empty or new directory."
+        f"{tmp_path / 'out'} is not empty; nothing was written. Choose an empty or new directory."
     )
     assert contents(tmp_path / "out") == {"thesis.txt": b"do not lose"}
     assert alone(tmp_path) == ["out"]
@@ -113,13 +113,13 @@ def test_a_target_that_holds_another_artifact_is_refused_and_left(artifact, tmp_
     target = copy_artifact(other, tmp_path / "out")
     with pytest.raises(StoreError, match="out is not empty; nothing was written"):
         copy_artifact(artifact, target)
-    assert contents(target) == contents(other.place.local)
+    assert contents(target) == contents(other.location.local)
 
 
 @pytest.mark.parametrize("data", [b"FIRST", b"longer than before", None])
 @pytest.mark.parametrize("there", [True, False])
 def test_a_damaged_artifact_is_not_copied(artifact, tmp_path, data, there):
-    path = artifact.place.local / "data/a.bin"
+    path = artifact.location.local / "data/a.bin"
     path.unlink()
     if data is not None:
         path.write_bytes(data)
@@ -127,7 +127,7 @@ def test_a_damaged_artifact_is_not_copied(artifact, tmp_path, data, there):
         (tmp_path / "out").mkdir()
     with pytest.raises(ArtifactError) as caught:
         copy_artifact(artifact, tmp_path / "out")
-    assert str(caught.value).startswith(f"{artifact.place.url} is damaged:\n  data/a.bin ")
+    assert str(caught.value).startswith(f"{artifact.location.url} is damaged:\n  data/a.bin ")
     assert alone(tmp_path) == (["out"] if there else [])
     assert not there or contents(tmp_path / "out") == {}
 
@@ -160,14 +160,14 @@ def test_a_copy_that_a_killed_process_left_half_done_does_not_get_in(artifact, t
     leftover.mkdir()
     (leftover / "stranger").write_bytes(b"half")
     copy_artifact(artifact, tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(artifact.place.local)
+    assert contents(tmp_path / "out") == contents(artifact.location.local)
     assert alone(tmp_path) == ["out"]
 
 
 def test_an_artifact_without_a_run_record_is_copied_without_one(artifact, tmp_path):
-    given = shutil.copytree(artifact.place.local, tmp_path / "given")
+    given = shutil.copytree(artifact.location.local, tmp_path / "given")
     (given / "run.json").unlink()
-    target = copy_artifact(Artifact.open(Place.at(given)), tmp_path / "out")
+    target = copy_artifact(Artifact.open(Location.at(given)), tmp_path / "out")
     assert contents(target) == contents(given)
 
 
@@ -175,15 +175,15 @@ def test_a_remote_artifact_is_copied_here(tmp_path):
     store = Store.at("memory://copied")
     made = blob(store)
     target = copy_artifact(store.find("blob", made.key), tmp_path / "out")
-    assert Artifact.open(Place.at(target)).manifest == made.manifest
-    made.place.fs.rm("/copied", recursive=True)
+    assert Artifact.open(Location.at(target)).manifest == made.manifest
+    made.location.fs.rm("/copied", recursive=True)
 
 
 def test_a_remote_artifact_with_other_bytes_of_the_same_size_is_not_copied(tmp_path):
     store = Store.at("memory://swapped")
     made = blob(store)
-    made.place.fs.pipe_file(made.place.path("data/a.bin"), b"FIRST")
+    made.location.fs.pipe_file(made.location.path("data/a.bin"), b"FIRST")
     with pytest.raises(ArtifactError, match=r"data/a\.bin has other bytes"):
         copy_artifact(store.find("blob", made.key), tmp_path / "out")
     assert alone(tmp_path) == []
-    made.place.fs.rm("/swapped", recursive=True)
+    made.location.fs.rm("/swapped", recursive=True)

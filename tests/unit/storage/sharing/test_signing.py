@@ -7,7 +7,12 @@ import pytest
 from gsx.errors import ArtifactError, UsageError
 from gsx.storage.artifacts.manifest import MANIFEST, SIGNATURE
 from gsx.storage.artifacts.store import Store
-from gsx.storage.sharing.signing import check_signature, make_keys, read_public_key, sign
+from gsx.storage.sharing.signing import (
+    check_signature,
+    generate_keys,
+    read_public_key,
+    sign_manifest,
+)
 from tests.support.artifacts import blob, contents, gsx
 
 MINISIGN = shutil.which("minisign")
@@ -25,49 +30,49 @@ def theirs(tmp_path):
 
 @pytest.fixture
 def keys(tmp_path):
-    return make_keys(tmp_path / "alice", None)
+    return generate_keys(tmp_path / "alice", None)
 
 
 def test_a_signed_artifact_is_verified_pulled_and_keeps_its_signature(ours, theirs, keys, tmp_path):
     secret, public = keys
     made = blob(theirs)
-    said = gsx("sign", made.key, "--key", secret, "--store", theirs.place.url)
+    said = gsx("sign", made.key, "--key", secret, "--store", theirs.location.url)
     assert said.out.startswith(f"signed by {read_public_key(public).name}\n")
-    assert gsx("verify", made.place.url, "--signature", public).code == 0
-    got = gsx("pull", made.place.url, "--trust", public, "--store", ours.place.url)
+    assert gsx("verify", made.location.url, "--signature", public).code == 0
+    got = gsx("pull", made.location.url, "--trust", public, "--store", ours.location.url)
     assert got.code == 0, got.err
-    found = ours.find("blob", made.key).place
-    assert contents(found.local) == contents(made.place.local)
+    found = ours.find("blob", made.key).location
+    assert contents(found.local) == contents(made.location.local)
     assert SIGNATURE in contents(found.local)
-    assert gsx("verify", made.key, "--signature", public, "--store", ours.place.url).code == 0
+    assert gsx("verify", made.key, "--signature", public, "--store", ours.location.url).code == 0
 
 
 def test_an_artifact_that_is_not_signed_is_refused_where_a_key_is_named(ours, theirs, keys):
     made = blob(theirs)
-    said = gsx("pull", made.place.url, "--trust", keys[1], "--store", ours.place.url)
+    said = gsx("pull", made.location.url, "--trust", keys[1], "--store", ours.location.url)
     assert said.code == 3
     assert "is not signed: it has no manifest.json.minisig" in said.err
-    said = gsx("verify", made.place.url, "--signature", keys[1])
+    said = gsx("verify", made.location.url, "--signature", keys[1])
     assert said.code == 3
-    assert said.out.startswith(f"REFUSED  {made.place.url}")
+    assert said.out.startswith(f"REFUSED  {made.location.url}")
     assert said.out.splitlines()[-1].strip().startswith("Ask its sender to sign it")
     assert list(ours.entries()) == []
 
 
 def test_the_signature_of_another_key_is_refused(theirs, keys, tmp_path):
     made = blob(theirs)
-    mallory, _ = make_keys(tmp_path / "mallory", None)
-    sign(made.place, mallory, None)
-    said = gsx("verify", made.place.url, "--signature", keys[1])
+    mallory, _ = generate_keys(tmp_path / "mallory", None)
+    sign_manifest(made.location, mallory, None)
+    said = gsx("verify", made.location.url, "--signature", keys[1])
     assert said.code == 3
     assert "was signed by the key" in said.out
 
 
 def test_a_manifest_that_was_changed_after_signing_is_refused(theirs, keys):
     made = blob(theirs)
-    sign(made.place, keys[0], None)
-    data = (made.place.local / MANIFEST).read_bytes()
-    signature = (made.place.local / SIGNATURE).read_bytes()
+    sign_manifest(made.location, keys[0], None)
+    data = (made.location.local / MANIFEST).read_bytes()
+    signature = (made.location.local / SIGNATURE).read_bytes()
     key = read_public_key(keys[1])
     check_signature(data, signature, key, "here")
     with pytest.raises(ArtifactError, match="the signature of here is wrong"):
@@ -89,9 +94,9 @@ def test_a_passphrase_protects_the_secret_key(theirs, tmp_path, monkeypatch):
     made = blob(theirs)
     monkeypatch.setenv("GSX_PASSPHRASE", "correct horse")
     assert gsx("keygen", tmp_path / "bob").code == 0
-    assert gsx("sign", made.place.url, "--key", tmp_path / "bob.key").code == 0
+    assert gsx("sign", made.location.url, "--key", tmp_path / "bob.key").code == 0
     monkeypatch.delenv("GSX_PASSPHRASE")
-    said = gsx("sign", made.place.url, "--key", tmp_path / "bob.key")
+    said = gsx("sign", made.location.url, "--key", tmp_path / "bob.key")
     assert said.code == 2
     assert "If it has a passphrase, put it into GSX_PASSPHRASE." in said.err
 
@@ -108,9 +113,9 @@ def test_minisign_itself_checks_our_signatures(theirs, keys):
     import subprocess
 
     made = blob(theirs)
-    sign(made.place, keys[0], None)
+    sign_manifest(made.location, keys[0], None)
     found = subprocess.run(
-        [MINISIGN, "-V", "-p", str(keys[1]), "-m", str(made.place.local / MANIFEST)],
+        [MINISIGN, "-V", "-p", str(keys[1]), "-m", str(made.location.local / MANIFEST)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr

@@ -12,8 +12,8 @@ from gsx.pipeline.recipe import parse_recipe
 from gsx.seeds import rng
 from gsx.stages.prepare.benchmarks import cmnist as images
 from gsx.stages.prepare.colors import PALETTE
-from gsx.stages.prepare.dataset import Order
-from gsx.validation import check_content
+from gsx.stages.prepare.dataset import DatasetRequest
+from gsx.validation import validate_table
 
 
 def skimage():
@@ -42,8 +42,8 @@ def written(folder, count=60, **change):
 
 
 def source_of(folder, num_graphs=80, seed=0):
-    raw = {each.paths[0]: folder / each.paths[0] for each in images.card("cmnist-color").raw}
-    order = Order(name="cmnist-color", num_graphs=num_graphs, seed=seed, raw=raw)
+    raw = {each.paths[0]: folder / each.paths[0] for each in images.metadata("cmnist-color").raw}
+    order = DatasetRequest(name="cmnist-color", num_graphs=num_graphs, seed=seed, raw=raw)
     return images.open_cmnist(order)
 
 
@@ -53,7 +53,7 @@ def test_splits_have_colors_of_their_own(tmp_path):
     assert list(source.split_sizes.values()) == [48, 8, 8, 8, 8]
     shown = {}
     for split, size in source.split_sizes.items():
-        table = check_content(source.build(split, 0, size), source.info)
+        table = validate_table(source.build(split, 0, size), source.info)
         shown[split] = set(table.graph["color_id"].tolist())
         assert (table.num_nodes == 75).all()
         inside = table.graph["color_id"] < 5
@@ -157,9 +157,9 @@ def test_an_image_library_that_is_not_installed_is_asked_for(tmp_path, monkeypat
 
 def test_the_published_digits_are_split_as_published(raw_file):
     skimage()
-    raw = {each.paths[0]: raw_file(each.paths[0]) for each in images.card("cmnist-color").raw}
-    source = images.open_cmnist(Order(name="cmnist-color", num_graphs=None, seed=0, raw=raw))
+    raw = {each.paths[0]: raw_file(each.paths[0]) for each in images.metadata("cmnist-color").raw}
+    source = images.open_cmnist(DatasetRequest(name="cmnist-color", num_graphs=None, seed=0, raw=raw))
     assert list(source.split_sizes.values()) == [42000, 7000, 7000, 7000, 7000]
-    assert dict(images.card("cmnist-color").counts) == source.split_sizes
-    table = check_content(source.build("ood_test", 0, 20), source.info)
+    assert dict(images.metadata("cmnist-color").counts) == source.split_sizes
+    table = validate_table(source.build("ood_test", 0, 20), source.info)
     assert 1300 < table.num_edges.mean() < 1450

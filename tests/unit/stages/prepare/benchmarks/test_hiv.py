@@ -8,14 +8,14 @@ from gsx.errors import StageError, UsageError
 from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
-from gsx.ragged import texts_of
+from gsx.ragged import decode_texts
 from gsx.stages.chem import smiles_reader as chem
 from gsx.stages.prepare import molecule_dataset as molecules
 from gsx.stages.prepare.benchmarks import hiv
-from gsx.stages.prepare.dataset import Order
+from gsx.stages.prepare.dataset import DatasetRequest
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from gsx.validation import check_content
+from gsx.validation import validate_table
 
 HEADER = "smiles,activity,HIV_active\n"
 CHAINS = "".join(f"{'C' * (length + 1)}O,CI,{length % 2}\n" for length in range(20))
@@ -39,7 +39,7 @@ def written(folder, text, name="hiv/HIV.csv"):
 
 def source_of(folder, name="hiv-size", seed=0):
     files = {"hiv/HIV.csv": folder / "hiv/HIV.csv"}
-    return hiv.open_hiv(Order(name=name, num_graphs=None, seed=seed, raw=files))
+    return hiv.open_hiv(DatasetRequest(name=name, num_graphs=None, seed=seed, raw=files))
 
 
 def whole(source):
@@ -92,7 +92,7 @@ def test_every_split_may_be_stored_as_its_corpus_says(raw):
         source = source_of(raw, name)
         for split, size in source.split_sizes.items():
             table = source.build(split, 0, size)
-            check_content(table, source.info)
+            validate_table(table, source.info)
             have = {*table.graph, *table.node, *table.edge}
             assert have == {column.name for column in source.info.columns}
 
@@ -103,7 +103,7 @@ def test_scaffolds_are_sorted_as_text_and_no_scaffold_comes_first(tmp_path):
     source = source_of(written(tmp_path, HEADER + rows), "hiv-scaffold")
     graphs = whole(source)
     found = {
-        number: (texts_of(table.graph["scaffold"])[row], int(table.graph["domain_id"][row]))
+        number: (decode_texts(table.graph["scaffold"])[row], int(table.graph["domain_id"][row]))
         for number, (table, row) in graphs.items()
     }
     assert found == {
@@ -117,7 +117,7 @@ def test_graph_ids_are_rows_and_molecules_are_as_given(raw):
     graphs = whole(source_of(raw))
     assert sorted(graphs) == list(range(20))
     table, row = graphs[3]
-    assert texts_of(table.graph["smiles"])[row] == "CCCCO"
+    assert decode_texts(table.graph["smiles"])[row] == "CCCCO"
     assert (table.graph["y"][row].tolist(), int(table.graph["label"][row])) == ([1.0], 1)
 
 
@@ -165,7 +165,7 @@ def test_a_corpus_is_read_back_with_the_words_of_its_features(tmp_path, raw):
         "binary", "roc_auc", ("HIV_active",),
     )  # fmt: skip
     assert corpus[0].x.shape[1] == 9
-    described = json.loads((artifact.place.local / "corpus.json").read_text())
+    described = json.loads((artifact.location.local / "corpus.json").read_text())
     with_words = [column["name"] for column in described["columns"] if "features" in column]
     assert with_words == ["node_feat", "edge_attr"]
 
@@ -286,7 +286,7 @@ def test_the_published_table_has_the_published_splits(hiv_folder, monkeypatch):
     found = molecules.read_smiles(hiv.read_rows(path, path.name).smiles)
     monkeypatch.setattr(molecules, "read_smiles", lambda _: found)
     sources = {
-        name: hiv.open_hiv(Order(name=name, num_graphs=None, seed=0, raw={path.name: path}))
+        name: hiv.open_hiv(DatasetRequest(name=name, num_graphs=None, seed=0, raw={path.name: path}))
         for name in ("hiv-size", "hiv-scaffold")
     }
     assert found.refused.rows == [137, 987, 12882, 18293, 30784, 30785, 35728]

@@ -12,14 +12,14 @@ from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.stages.prepare.benchmarks import tu
-from gsx.stages.prepare.dataset import Order
+from gsx.stages.prepare.dataset import DatasetRequest
 from gsx.stages.prepare.readers import archives
 from gsx.stages.prepare.readers.archives import Archive
 from gsx.stages.prepare.readers.parsed import one_way_warning
 from gsx.stages.prepare.readers.tu import read_graphs
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from gsx.validation import check_content
+from gsx.validation import validate_table
 
 FILES = {
     "X_A.txt": "1, 2\n2, 1\n2, 3\n3, 2\n4, 5\n5, 4\n",
@@ -70,7 +70,7 @@ def paths_of(sizes):
 def source_of(tmp_path, sizes, name="nci1-size", **options):
     path = zipped(tmp_path / "nci1/NCI1.zip", paths_of(sizes))
     raw = {"nci1/NCI1.zip": path}
-    return tu.open_tu(Order(name=name, num_graphs=None, seed=0, raw=raw, options=options))
+    return tu.open_tu(DatasetRequest(name=name, num_graphs=None, seed=0, raw=raw, options=options))
 
 
 def test_graphs_are_read_from_zip_files_and_folders_alike(tmp_path):
@@ -267,7 +267,7 @@ def test_small_graphs_train_and_large_ones_test(tmp_path):
     ]  # fmt: skip
     assert (source.info.task, source.info.metric) == ("binary", "mcc")
     for split, size in source.split_sizes.items():
-        table = check_content(source.build(split, 0, size), source.info)
+        table = validate_table(source.build(split, 0, size), source.info)
         assert (table.graph["env_id"] >= 0).all() != split.startswith("ood") or not size
 
 
@@ -287,7 +287,7 @@ def test_three_classes_are_refused(tmp_path):
     files["P/P_graph_labels.txt"] = "0\n1\n2\n"
     raw = {"nci1/NCI1.zip": zipped(tmp_path / "n.zip", files)}
     with pytest.raises(StageError) as error:
-        tu.open_tu(Order(name="nci1-size", num_graphs=None, seed=0, raw=raw))
+        tu.open_tu(DatasetRequest(name="nci1-size", num_graphs=None, seed=0, raw=raw))
     assert str(error.value) == (
         "nci1/NCI1.zip has 3 classes, [0, 1, 2]; expected two. It should be NCI1 of TUDataset "
         "(chrsmrrs.github.io/datasets, 4,110 graphs)."
@@ -299,7 +299,7 @@ def test_values_without_labels_are_refused(tmp_path):
     files["P/P_graph_attributes.txt"] = files.pop("P/P_graph_labels.txt")
     raw = {"nci1/NCI1.zip": zipped(tmp_path / "n.zip", files)}
     with pytest.raises(StageError) as error:
-        tu.open_tu(Order(name="nci1-size", num_graphs=None, seed=0, raw=raw))
+        tu.open_tu(DatasetRequest(name="nci1-size", num_graphs=None, seed=0, raw=raw))
     assert str(error.value).startswith("nci1/NCI1.zip has no graph labels; it should be NCI1")
 
 
@@ -349,9 +349,9 @@ def test_options_that_a_dataset_has_not_are_refused(tmp_path, name, more, messag
 )
 def test_the_published_files_have_the_published_splits(raw_file, name, file, sizes, largest, words):
     path = raw_file(file)
-    source = tu.open_tu(Order(name=name, num_graphs=None, seed=0, raw={file: path}))
+    source = tu.open_tu(DatasetRequest(name=name, num_graphs=None, seed=0, raw={file: path}))
     assert list(source.split_sizes.values()) == sizes
-    assert list(tu.card(name).counts.values()) == sizes
+    assert list(tu.metadata(name).counts.values()) == sizes
     test = source.build("ood_test", 0, sizes[4])
     assert test.num_nodes.max() == largest
     ones = {"nci1-size": 333, "dd-size": 24}[name]
@@ -359,7 +359,7 @@ def test_the_published_files_have_the_published_splits(raw_file, name, file, siz
     assert len(source.info.column("node_feat").features[0].words) == words
     assert source.warnings == ()
     assert len(source.info.environments) == 5
-    again = tu.open_tu(Order(name=name, num_graphs=None, seed=0, raw={file: path}))
+    again = tu.open_tu(DatasetRequest(name=name, num_graphs=None, seed=0, raw={file: path}))
     held = [each.build("id_val", 0, 9).graph["graph_id"].tolist() for each in (source, again)]
     assert held[0] == held[1]
 

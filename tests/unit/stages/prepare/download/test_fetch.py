@@ -15,7 +15,7 @@ from gsx.stages.prepare.download import catalog as remote_files
 from gsx.stages.prepare.download import fetch as fetching
 from gsx.stages.prepare.download.catalog import REMOTE_FILES, RemoteFile
 from gsx.stages.prepare.download.download import download
-from gsx.stages.prepare.stage import FAMILIES, card_of
+from gsx.stages.prepare.stage import FAMILIES, metadata_of
 
 CONTENT = bytes(range(256)) * 4096
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -185,7 +185,7 @@ def test_the_command_fetches_what_is_not_there(nci1, tmp_path):
 def test_a_file_of_the_user_under_another_name_is_left_alone(nci1, tmp_path):
     (tmp_path / "nci1").mkdir()
     (tmp_path / "nci1" / "NCI1.zip").write_bytes(b"mine")
-    (found,) = fetching.fetch_dataset("nci1-size", card_of("nci1-size"), tmp_path, lambda *_: None)
+    (found,) = fetching.fetch_dataset("nci1-size", metadata_of("nci1-size"), tmp_path, lambda *_: None)
     assert (found.reused, found.path.name, nci1.asked) == (True, "NCI1.zip", [])
 
 
@@ -217,7 +217,7 @@ def test_the_table_names_files_that_datasets_read():
         path
         for family in FAMILIES
         for name in family.names
-        for raw in family.card(name).raw
+        for raw in family.metadata(name).raw
         for path in raw.paths
     }
     assert REMOTE_FILES.keys() <= read

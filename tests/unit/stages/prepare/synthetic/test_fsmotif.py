@@ -5,21 +5,21 @@ from gsx.errors import UsageError
 from gsx.pipeline.plan import make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
-from gsx.stages.prepare.dataset import Order
+from gsx.stages.prepare.dataset import DatasetRequest
 from gsx.stages.prepare.synthetic import fsmotif
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from gsx.validation import check_content
+from gsx.validation import validate_table
 
 
 def source_of(name="fsmotif-size-color", num_graphs=None, seed=0, **options):
-    order = Order(name=name, num_graphs=num_graphs, seed=seed, raw={}, options=options)
+    order = DatasetRequest(name=name, num_graphs=num_graphs, seed=seed, raw={}, options=options)
     return fsmotif.FAMILY.open(order)
 
 
 def splits_of(source):
     return {
-        split: check_content(source.build(split, 0, size), source.info)
+        split: validate_table(source.build(split, 0, size), source.info)
         for split, size in source.split_sizes.items()
     }
 
@@ -28,7 +28,7 @@ def splits_of(source):
 def test_structure_and_color_shift_at_once(name):
     source = source_of(name)
     assert list(source.split_sizes.values()) == [1800, 300, 300, 300, 300]
-    assert dict(fsmotif.FAMILY.card(name).counts) == source.split_sizes
+    assert dict(fsmotif.FAMILY.metadata(name).counts) == source.split_sizes
     tables = splits_of(source)
     structure = "basis_id" if "base" in name else "width_id"
     shown = {split: (set(table.graph[structure].tolist()), set(table.graph["color_id"].tolist()))

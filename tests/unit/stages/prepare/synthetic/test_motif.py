@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsx.errors import StageError, UsageError
-from gsx.ragged import pointers, texts_of
+from gsx.ragged import pointers, decode_texts
 from gsx.stages.prepare.synthetic.motif import (
     BLOCK,
     DATASETS,
@@ -30,7 +30,7 @@ from gsx.stages.prepare.synthetic.motif_graphs import (
     perturb,
 )
 from gsx.table import concat
-from gsx.validation import check_content
+from gsx.validation import validate_table
 
 SPLITS = ("train", "id_val", "id_test", "ood_val", "ood_test")
 WIDTHS = range(1, 21)
@@ -39,7 +39,7 @@ HOUSE, CYCLE, CRANE = range(3)
 
 
 def load_reference():
-    path = Path(__file__).parents[5] / "bench" / "motif_reference.py"
+    path = Path(__file__).parents[5] / "bench" / "lib" / "motif_reference.py"
     spec = importlib.util.spec_from_file_location("motif_reference", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -315,7 +315,7 @@ def test_too_few_graphs_are_refused_with_the_number_that_works(name, smallest, f
 def test_every_split_may_be_stored_as_its_corpus_says(name, split):
     table = build(name, split, 5, 300, seed=0, first_graph_id=0)
     info = corpus_info(name)
-    check_content(table, info)
+    validate_table(table, info)
     have = {*table.graph, *table.node, *table.edge}
     assert have == {column.name for column in info.columns}
 
@@ -378,7 +378,7 @@ def test_concept_domains_agree_with_the_motif_as_often_as_stated(name):
 
 def test_source_graphs_have_no_provenance():
     table = build("motif-size", "train", 0, 3, seed=0, first_graph_id=0)
-    assert texts_of(table.lists("graph", "provenance.stream")) == ["", "", ""]
+    assert decode_texts(table.lists("graph", "provenance.stream")) == ["", "", ""]
     assert len(table.lists("graph", "provenance.parents").values) == 0
     assert np.isnan(table.dense("graph", "provenance.lambda")).all()
     assert table.dense("graph", "provenance.partner").tolist() == [-1, -1, -1]

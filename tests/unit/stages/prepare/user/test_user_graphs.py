@@ -121,9 +121,9 @@ def one_graph(count=60, **more):
 
 
 def nodes_of(source):
-    from gsx.validation import check_content
+    from gsx.validation import validate_table
 
-    return check_content(source.build("all", 0, 1), source.info)
+    return validate_table(source.build("all", 0, 1), source.info)
 
 
 def test_one_graph_with_labelled_nodes_is_told_from_many(tmp_path):

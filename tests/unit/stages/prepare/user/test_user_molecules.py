@@ -14,16 +14,16 @@ from gsx.errors import StageError, UsageError
 from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
-from gsx.ragged import texts_of
-from gsx.stages.prepare.dataset import Order
+from gsx.ragged import decode_texts
+from gsx.stages.prepare.dataset import DatasetRequest
 from gsx.stages.prepare.readers import csv_tables as tables
 from gsx.stages.prepare.readers.csv_tables import open_table, read_bytes, read_table
-from gsx.stages.prepare.targets import labels_of, metric_of
+from gsx.stages.prepare.targets import parse_labels, resolve_metric
 from gsx.stages.prepare.user import dataset as own
 from gsx.stages.prepare.user import options as own_options
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from gsx.validation import check_content
+from gsx.validation import validate_table
 from tests.unit.stages.prepare.benchmarks.test_tu import folder, paths_of, zipped
 
 HEADER = "smiles,active,toxic,logp,assay,part\n"
@@ -45,13 +45,13 @@ def source_of(path, name="smiles", seed=0, **options):
     if name == "smiles":
         options = {"targets": ("active",), **options}
     options = own_options.options(name, {"file": str(path), **options})
-    return own.open_own(Order(name=name, num_graphs=None, seed=seed, raw={}, options=options))
+    return own.open_own(DatasetRequest(name=name, num_graphs=None, seed=seed, raw={}, options=options))
 
 
 def checked(source):
     """Return all graphs of a source, checked as for writing, by split."""
     return {
-        split: check_content(source.build(split, 0, size), source.info)
+        split: validate_table(source.build(split, 0, size), source.info)
         for split, size in source.split_sizes.items()
     }
 
@@ -84,7 +84,7 @@ def test_scaffolds_and_columns_are_domains_too(tmp_path):
         for n in range(8)
     )
     found = source_of(table(tmp_path, rings), domain="scaffold", ratios=(0.6, 0.2, 0.1))
-    parts = {name: set(texts_of(part.graph["scaffold"])) for name, part in checked(found).items()}
+    parts = {name: set(decode_texts(part.graph["scaffold"])) for name, part in checked(found).items()}
     assert not parts["train"] & parts["ood_test"]
     assert len(parts["train"]) == 3
 
@@ -302,12 +302,12 @@ def test_options_that_cannot_be_meant_are_refused(name, options, message):
 
 def test_tasks_and_metrics_that_do_not_go_together_are_refused():
     with pytest.raises(UsageError) as error:
-        metric_of("regression", "accuracy")
+        resolve_metric("regression", "accuracy")
     assert str(error.value) == (
         "the metric `accuracy` is none of a regression task; it has `rmse`."
     )
     with pytest.raises(UsageError) as error:
-        labels_of(np.zeros((2, 2)), ["a", "b"], "binary", "auto", "x")
+        parse_labels(np.zeros((2, 2)), ["a", "b"], "binary", "auto", "x")
     assert str(error.value) == (
         "a binary task has one target; got 2. Say `multitask` or `regression`."
     )
@@ -376,7 +376,7 @@ def test_published_molecules_are_split_by_scaffold(raw_file):
     path = raw_file("moleculenet/bbbp.csv")
     source = source_of(path, targets=("p_np",), domain="scaffold")
     assert sum(source.split_sizes.values()) == 2039 - sum(each.count for each in source.dropped)
-    parts = {name: set(texts_of(part.graph["scaffold"])) for name, part in checked(source).items()}
+    parts = {name: set(decode_texts(part.graph["scaffold"])) for name, part in checked(source).items()}
     assert not parts["train"] & (parts["ood_val"] | parts["ood_test"])
     assert not parts["ood_val"] & parts["ood_test"]
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from gsx.errors import StageError, UsageError
 from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
-from gsx.stages.prepare.dataset import Order
+from gsx.stages.prepare.dataset import DatasetRequest
 from gsx.stages.prepare.user import dataset as own
 from gsx.stages.prepare.user import options as own_options
-from gsx.validation import check_content
+from gsx.validation import validate_table
 
 HEADER = "id,a,b,kind,toxic,year,part\n"
 NODES = HEADER + "".join(
@@ -33,11 +33,11 @@ def tables(tmp_path, nodes=NODES, edges=EDGES):
 def source_of(files, **options):
     chosen = {"targets": ("kind",), "feature_columns": ("a", "b"), **files, **options}
     chosen = own_options.options("nodes", chosen)
-    return own.open_own(Order(name="nodes", num_graphs=None, seed=0, raw={}, options=chosen))
+    return own.open_own(DatasetRequest(name="nodes", num_graphs=None, seed=0, raw={}, options=chosen))
 
 
 def graph_of(source):
-    return check_content(source.build("all", 0, 1), source.info)
+    return validate_table(source.build("all", 0, 1), source.info)
 
 
 def counts(table):

@@ -1,0 +1,70 @@
+"""`gsx datasets`: list the datasets that can be prepared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gsx.cli.options import json_option, raw_option
+from gsx.cli.output import format_table, notify, print_json
+
+if TYPE_CHECKING:
+    from gsx.stages.prepare.dataset import DatasetMetadata
+
+
+@click.command(short_help="List the datasets that can be prepared.")
+@raw_option
+@json_option
+def datasets(*, raw: str | None, as_json: bool) -> None:
+    """List the datasets that can be prepared, and whether their raw files exist."""
+    from gsx.stages.prepare.download.catalog import remote_files
+    from gsx.stages.prepare.stage import FAMILIES
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "level": card.level,
+            "shift": card.shift,
+            "source": _source(card, raw),
+            "counts": dict(card.counts),
+            "fetch": bool(remote_files(card)),
+        }
+        for family in FAMILIES
+        if family.listed
+        for name in family.names
+        for card in (family.metadata(name),)
+    ]
+    if as_json:
+        print_json({"datasets": rows})
+        return
+    lines = [
+        (
+            row["name"],
+            row["level"],
+            row["shift"],
+            _displayed_source(row),
+            "/".join(str(count) for count in row["counts"].values()),
+        )
+        for row in rows
+    ]
+    click.echo(format_table(lines, ("NAME", "LEVEL", "SHIFT", "SOURCE", "COUNTS")))
+    click.echo("counts: graphs (or nodes) of train/id_val/id_test/ood_val/ood_test")
+    click.echo("your own data: gsx prepare --smiles FILE.csv --target COLUMN; --tu, --ogb, …")
+    if any(row["source"] == "not found" for row in rows):
+        notify("Set the directory of raw files with `--raw DIR` or GSX_RAW_DATA.")
+        notify("`gsx fetch NAME --raw DIR` downloads those marked `to fetch`.")
+
+
+def _source(card: DatasetMetadata, raw: str | None) -> str:
+    """Return where the graphs of a dataset come from: built in, raw files, or not found."""
+    if not card.raw:
+        return "built in"
+    exists = raw is not None and all(file.find(Path(raw)) for file in card.raw)
+    return "raw files" if exists else "not found"
+
+
+def _displayed_source(row: dict[str, Any]) -> str:
+    missing = row["source"] == "not found"
+    return "to fetch" if missing and row["fetch"] else str(row["source"])

@@ -1,0 +1,79 @@
+"""`gsx prepare`: write the source corpus of a dataset or of user data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gsx.cli.options import (
+    FORMATS,
+    RunOptions,
+    cluster_options,
+    out_option,
+    raw_option,
+    run_options,
+    seed_option_with_default,
+    shard_graphs_option,
+)
+from gsx.cli.run_plan import run_single_stage
+from gsx.cli.user_data_options import prepare_config, user_data_options
+from gsx.pipeline.distributed.cluster_options import ClusterOptions
+
+
+@click.command(short_help="Write the source corpus of a dataset or of your own data.")
+@click.argument("dataset", required=False)
+@click.option(
+    "--num-graphs", type=int, help="Graphs of all splits together.  [default: as published]"
+)
+@seed_option_with_default
+@shard_graphs_option
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(list(FORMATS)),
+    default="parquet",
+    show_default=True,
+    help="File format of the shards.",
+)
+@click.option(
+    "--envs",
+    metavar="K|WORD",
+    help="Number of environments, or their kind; for your own data, `infer` clusters similar "
+    "graphs.  [default: depends on the dataset]",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["paper", "mid"]),
+    help="dd-size, nci1-size: leave middle sizes out, or use them as ood_val.  [default: mid]",
+)
+@click.option(
+    "--features",
+    type=click.Choice(["hashed", "minilm"]),
+    help="sst2-length, twitter-length: word vectors.  [default: hashed]",
+)
+@user_data_options
+@raw_option
+@out_option
+@cluster_options
+@run_options
+def prepare(
+    dataset: str | None,
+    file_format: str,
+    envs: str | None,
+    out: str | None,
+    cluster: ClusterOptions,
+    run_options: RunOptions,
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """Write the source corpus of DATASET: graphs, targets, splits and environments.
+
+    `gsx datasets` lists the datasets. To prepare your own data, leave DATASET out and use --smiles,
+    --tu, --ogb, --pyg, --good, or --nodes and --edges. Molecules and images are read in parallel:
+    by --workers or --scheduler, otherwise by one process per CPU core (GSX_WORKERS).
+    """
+    config = prepare_config(dataset, options)
+    config |= {"formats": FORMATS[file_format], "raw": options["raw"]}
+    if envs is not None:
+        config["environments"] = int(envs) if envs.isdecimal() else envs
+    run_single_stage("prepare", config, {}, run_options, out, cluster=cluster)

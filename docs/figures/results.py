@@ -1,0 +1,160 @@
+"""Draw docs/figures/results.svg from the result files: ``python docs/figures/results.py``.
+
+One row per dataset: OOD test scores of a network trained on the source corpus (ERM) and on the
+corpus that gsx generated, mean and standard deviation over seeds. ``--stdout`` prints the picture
+instead of writing it.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "results"
+METHODS = {
+    "motif-size": "g-splice-x",
+    "motif-base": "g-splice-x",
+    "fsmotif-size-color": "g-splice-x+featx",
+    "fsmotif-base-color": "g-splice-x+featx",
+    "cmnist-color": "featx-x",
+    "cbas-color": "featx",
+    "hiv-size": "g-splice-x",
+    "hiv-scaffold": "g-splice-x",
+    "dd-size": "g-splice-x",
+    "nci1-size": "g-splice-x",
+    "sst2-length": "g-splice-x",
+    "twitter-length": "g-splice-x",
+    "twitch-language": "featx",
+    "coauthor-cs-word": "featx",
+    "webkb-aligned": "featx",
+}
+"""The recipe of docs/results.md that is drawn for each dataset."""
+
+LONGER = {"motif-size": "erm-long", "motif-base": "erm-long"}
+"""Baselines with as many optimizer steps as the run on the augmented corpus."""
+
+METRICS = {"accuracy": "accuracy, %", "roc_auc": "ROC-AUC, %", "mcc": "MCC × 100"}  # noqa: RUF001 (a multiplication sign)
+WIDTH, ROW, TOP = 860, 27, 76
+LEFT, RIGHT = 258, 776
+INK, FAINT, GRID, BASELINE = "#1f2328", "#59636e", "#d1d9e0", "#818b98"
+OURS, LOSS = "#0969da", "#bc4c00"
+FONT = "-apple-system, Segoe UI, Helvetica, Arial, DejaVu Sans, sans-serif"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Scores of one dataset, (mean, standard deviation), without and with augmentation."""
+
+    dataset: str
+    metric: str
+    erm: tuple[float, float]
+    augmented: tuple[float, float]
+
+    @property
+    def gain(self) -> float:
+        """Return the difference of the means."""
+        return self.augmented[0] - self.erm[0]
+
+
+def scores(dataset: str, method: str) -> tuple[str, tuple[float, float]]:
+    """Return the metric, and mean and deviation of the OOD test scores over seeds, in percent."""
+    paths = sorted((RESULTS / dataset).glob(f"{method}-?.json"))
+    runs = [json.loads(path.read_text()) for path in paths]
+    scale = 100 if runs[0]["metric"] == "mcc" else 1
+    values = [run["ood_test"] * scale for run in runs]
+    return runs[0]["metric"], (statistics.mean(values), statistics.stdev(values))
+
+
+def rows() -> list[Row]:
+    """Return one row per dataset, the largest gain first."""
+    table = []
+    for dataset, method in METHODS.items():
+        metric, erm = scores(dataset, LONGER.get(dataset, "erm"))
+        table.append(Row(dataset, metric, erm, scores(dataset, method)[1]))
+    return sorted(table, key=lambda row: -row.gain)
+
+
+def x_of(score: float) -> float:
+    """Return the horizontal position of a score between 0 and 100."""
+    return round(LEFT + (RIGHT - LEFT) * score / 100, 1)
+
+
+def text(x: float, y: float, words: str, size: int = 13, **style: object) -> str:
+    """Return a text element; ``style`` holds presentation attributes with underscores."""
+    attributes = {"fill": INK, "font_size": size, **style}
+    written = " ".join(f'{name.replace("_", "-")}="{value}"' for name, value in attributes.items())
+    return f'<text x="{x}" y="{y}" {written}>{words}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, **style: object) -> str:
+    """Return a line element."""
+    written = " ".join(f'{name.replace("_", "-")}="{value}"' for name, value in style.items())
+    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" {written}/>'
+
+
+def dot(x: float, y: float, color: str) -> str:
+    """Return a filled circle."""
+    return f'<circle cx="{x}" cy="{y}" r="5.5" fill="{color}"/>'
+
+
+def marker(y: float, score: tuple[float, float], color: str) -> str:
+    """Return a dot at the mean and a thin line of one standard deviation to both sides."""
+    mean, deviation = score
+    low, high = x_of(max(0.0, mean - deviation)), x_of(min(100.0, mean + deviation))
+    return line(low, y, high, y, stroke=color, stroke_width=2, opacity=0.55) + dot(
+        x_of(mean), y, color
+    )
+
+
+def draw(table: list[Row]) -> str:
+    """Return the picture as SVG."""
+    bottom = TOP + ROW * len(table)
+    height = bottom + 44
+    title = "Out-of-distribution test scores: source corpus and augmented corpus"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"'
+        f' width="{WIDTH}" height="{height}" font-family="{FONT}" role="img">',
+        f"<title>{title}</title>",
+        f'<rect width="{WIDTH}" height="{height}" rx="8" fill="#ffffff" stroke="{GRID}"/>',
+        text(20, 30, title, size=16, font_weight=600),
+        dot(26, 50, BASELINE) + text(38, 54.5, "ERM on the source corpus", fill=FAINT),
+        dot(226, 50, OURS) + text(238, 54.5, "ERM on the corpus generated by gsx", fill=FAINT),
+        text(480, 54.5, "line: ± 1 standard deviation over 3 seeds", fill=FAINT),
+        text(WIDTH - 20, 54.5, "gain", fill=FAINT, text_anchor="end"),
+    ]
+    for tick in range(0, 101, 20):
+        x = x_of(tick)
+        lines.append(line(x, TOP - 6, x, bottom, stroke=GRID))
+        lines.append(text(x, bottom + 18, str(tick), 12, fill=FAINT, text_anchor="middle"))
+    center = (LEFT + RIGHT) / 2
+    caption = "score, higher is better"
+    lines.append(text(center, bottom + 36, caption, 12, fill=FAINT, text_anchor="middle"))
+    for number, row in enumerate(table):
+        lines += draw_row(row, TOP + ROW * number + ROW / 2)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def draw_row(row: Row, y: float) -> list[str]:
+    """Return the elements of one dataset: names, both scores and the gain."""
+    start, end = x_of(row.erm[0]), x_of(row.augmented[0])
+    color = OURS if row.gain > 0 else LOSS
+    gain = f"{row.gain:+.1f}".replace("-", "−")  # noqa: RUF001 (a minus sign)
+    return [
+        text(20, y + 4.5, row.dataset, font_weight=600),
+        text(LEFT - 14, y + 4.5, METRICS[row.metric], 11, fill=FAINT, text_anchor="end"),
+        line(start, y, end, y, stroke=color, stroke_width=6, opacity=0.18),
+        marker(y, row.erm, BASELINE) + marker(y, row.augmented, OURS),
+        text(WIDTH - 20, y + 4.5, gain, fill=color, text_anchor="end", font_weight=600),
+    ]
+
+
+if __name__ == "__main__":
+    picture = draw(rows())
+    if "--stdout" in sys.argv:
+        sys.stdout.write(picture)
+    else:
+        (HERE / "results.svg").write_text(picture, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Analyses that read result files and trained models."""
