@@ -12,14 +12,12 @@ from gsx.cli.options import FORMATS, RunOptions, run_options
 from gsx.cli.output import in_split_order, print_json
 from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.cli.run_plan import run_single_stage
+from gsx.stages.export.formats import EXPORT_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gsx.storage.artifacts.store import Artifact, Store
-
-LAYOUTS = ("portable", "pyg", "good", "ogb", "dgl", "csv", "smi", "sdf")
-"""Layouts of a directory outside the store."""
 
 
 @click.command(short_help="Write a corpus in a layout that other tools read.")
@@ -28,7 +26,7 @@ LAYOUTS = ("portable", "pyg", "good", "ogb", "dgl", "csv", "smi", "sdf")
 @click.option(
     "--to",
     "layout",
-    type=click.Choice([*LAYOUTS, *FORMATS]),
+    type=click.Choice([*(layout.name for layout in EXPORT_FORMATS), *FORMATS]),
     default="portable",
     show_default=True,
     help="Layout or file format to write.",
@@ -74,7 +72,7 @@ def export(
         return
     if target is None:
         raise UsageError(f"no target directory: `gsx export {corpus} --to {layout} DIR`")
-    _write(artifact, store, Path(target), run_options, {"layout": layout, **options})
+    _write(artifact, store, Path(target), run_options, {"format_name": layout, **options})
 
 
 def _write(

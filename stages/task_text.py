@@ -1,33 +1,35 @@
-"""What the card and the report of a corpus both say of its task, in the same words."""
+"""Descriptions of a task that the dataset card and the report share."""
 
 from __future__ import annotations
 
 from gsx.schema import CorpusInfo
 
-MOST_LETTERS = 40
-"""Names of classes up to which the head of a column holds them."""
-MOST_NAMES = 6
-METRICS = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "mcc": "MCC", "rmse": "RMSE"}
+MAX_HEADER_LENGTH = 40
+"""Longest column header that lists the names of all classes."""
+MAX_NAMED_OUTPUTS = 6
+"""Largest number of classes or tasks that a description names."""
+METRIC_NAMES = {"accuracy": "accuracy", "roc_auc": "ROC-AUC", "mcc": "MCC", "rmse": "RMSE"}
 
 
-def task_words(info: CorpusInfo) -> str:
-    """Say what is to be told of every graph or node, and how that is scored."""
+def task_description(info: CorpusInfo) -> str:
+    """Return a sentence that describes the target and the metric."""
     item = "node" if info.level == "node" else "graph"
-    named = ", ".join(info.outputs[:MOST_NAMES]) + (" …" if len(info.outputs) > MOST_NAMES else "")
+    more = " …" if len(info.outputs) > MAX_NAMED_OUTPUTS else ""
+    names = ", ".join(info.outputs[:MAX_NAMED_OUTPUTS]) + more
     if info.task == "classification":
-        said = f"Every {item} is one of {len(info.outputs)} classes ({named})"
+        text = f"Every {item} is one of {len(info.outputs)} classes ({names})"
     elif info.task in ("binary", "multitask"):
-        said = f"Every {item} says yes or no to {named}"
+        text = f"Every {item} says yes or no to {names}"
     else:
-        said = f"Every {item} has a value of {named}"
-    return f"{said}, scored by {METRICS[info.metric]}."
+        text = f"Every {item} has a value of {names}"
+    return f"{text}, scored by {METRIC_NAMES[info.metric]}."
 
 
 def label_header(info: CorpusInfo) -> str | None:
-    """Return what counts of labels are counts of, one after the other; None where none are hard."""
+    """Return the column header for label counts, in order of class; None without hard labels."""
     if info.task == "binary" and len(info.outputs) == 1:
         return "no / yes"
     if info.task != "classification":
         return None
-    named = " / ".join(info.outputs)
-    return named if len(named) <= MOST_LETTERS else "labels, class by class"
+    names = " / ".join(info.outputs)
+    return names if len(names) <= MAX_HEADER_LENGTH else "labels, class by class"

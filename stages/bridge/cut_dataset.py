@@ -1,4 +1,4 @@
-"""Cuts as lessons: two sides of a graph, and the bridges that were between them."""
+"""Training data of the bridge model: graphs cut in two, with the edges that the cut removes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gsx.stages.nn.bridge_features import BridgeEncoding, bridge_inputs
 from gsx.table import GraphTable, concat
 
 PAIRS_PER_CUT = 20_000
-"""Pairs of nodes looked at per cut; of larger cuts the pairs without a bridge are sampled."""
+"""Node pairs per cut. Pairs without a bridge are sampled from larger cuts."""
 MIN_RECUT_NODES = 4
-"""Nodes a side must have to be cut again."""
+"""Smallest side that is cut again, in nodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutGraphs:
-    """Graphs cut in two; row ``g`` of both tables are the sides of one graph."""
+    """Graphs cut in two; row ``g`` of both tables are the sides of one cut."""
 
     left: GraphTable
     right: GraphTable
     bridge_left: Ragged
-    """Per cut, the left ends of its bridges, numbered inside the side."""
+    """Per cut, the left nodes of its bridges, numbered within the side."""
     bridge_right: Ragged
     bridge_attr: Ragged
-    """Per cut, the row of ``edge_attr`` of each bridge; rows of width 0 without attributes."""
+    """Per cut, the row of ``edge_attr`` of each bridge; rows have width 0 without attributes."""
 
     def __len__(self) -> int:
         return len(self.left)
@@ -46,7 +46,7 @@ class CutGraphs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePairs:
-    """Pairs of nodes across some cuts; nodes are numbered left table first, then right table."""
+    """Node pairs across cuts. Nodes of the left table are numbered first, then the right table."""
 
     cut: Ints
     left: Ints
@@ -55,196 +55,211 @@ class NodePairs:
     attr: Array
     """``[B, A]`` attributes of the bridged pairs, in the order of the pairs."""
     weight: Floats
-    """How many pairs each stands for."""
+    """Number of pairs that each pair represents."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutDataset:
-    """Graphs to learn bridges from, and how they may be cut."""
+    """Graphs to cut, and the edges that may be cut."""
 
     table: GraphTable
     may_cut: Bools | None = None
-    """``[E]`` edges that may be cut; all may without it."""
+    """``[E]`` edges that may be cut; None allows all."""
     hydrogens: int | None = None
-    """Feature that counts what replaces a bond of a molecule that is cut."""
+    """Node feature that counts hydrogens, for molecules."""
 
-    def cut(self, code: BridgeEncoding, stream: np.random.Generator) -> CutGraphs:
-        """Cut all graphs, anew with every stream."""
-        return cut_graphs(self.table, code, stream, may_cut=self.may_cut, hydrogens=self.hydrogens)
+    def sample_cuts(self, encoding: BridgeEncoding, stream: np.random.Generator) -> CutGraphs:
+        """Cut all graphs at random."""
+        return cut_graphs(
+            self.table, encoding, stream, may_cut=self.may_cut, hydrogens=self.hydrogens
+        )
 
 
 def cut_graphs(
     table: GraphTable,
-    code: BridgeEncoding,
+    encoding: BridgeEncoding,
     stream: np.random.Generator,
     *,
     may_cut: Bools | None = None,
     hydrogens: int | None = None,
     levels: int = 2,
 ) -> CutGraphs:
-    """Cut every graph in two, and larger sides again, so that parts of every size are seen.
+    """Cut every graph in two, and large sides again, so that components of all sizes occur.
 
-    ``hydrogens`` is the feature that counts what replaces a bond of a molecule that is cut.
+    ``hydrogens`` is the node feature that counts hydrogens. A hydrogen replaces each bond of a
+    molecule that is cut.
     """
-    cuts = []
+    levels_of_cuts = []
     for level in range(levels):
         drawn = sparse_cuts(table, stream, may_cut=may_cut)
         table = _add_hydrogens(table, drawn.side, hydrogens)
-        done, rows = _sides(table, drawn.side, drawn.cut)
-        cuts.append(done)
+        cuts, rows = _split_sides(table, drawn.side, drawn.cut)
+        levels_of_cuts.append(cuts)
         if level + 1 < levels:
-            whole = table.with_columns(edge={} if may_cut is None else {"may_cut": may_cut})
-            part, _ = induced_subgraphs(whole.select((*table.node, *table.edge, "may_cut")), drawn.side == 1)
-            table = part.take(rows).filter(part.take(rows).num_nodes >= MIN_RECUT_NODES)
+            marked = table.with_columns(edge={} if may_cut is None else {"may_cut": may_cut})
+            sides, _ = induced_subgraphs(
+                marked.select((*table.node, *table.edge, "may_cut")), drawn.side == 1
+            )
+            table = sides.take(rows).filter(sides.take(rows).num_nodes >= MIN_RECUT_NODES)
             may_cut = None if may_cut is None else table.dense("edge", "may_cut")
             table = table.select((*table.node, *(set(table.edge) - {"may_cut"})))
-    return _with_inputs(_concat_cuts(cuts), code)
+    return _with_inputs(_concat_cuts(levels_of_cuts), encoding)
 
 
-def cross_pairs(cut: CutGraphs, stream: np.random.Generator) -> NodePairs:
-    """Return the pairs of nodes across every cut, all of them or a weighted sample."""
-    shift = cut.left.total_nodes
-    bridged_cut = row_indices(cut.bridge_left.ptr)
-    true_left = cut.left.node_ptr[bridged_cut] + cut.bridge_left.values
-    true_right = shift + cut.right.node_ptr[bridged_cut] + cut.bridge_right.values
-    sizes = cut.left.num_nodes * cut.right.num_nodes
-    small = sizes <= PAIRS_PER_CUT
+def cross_pairs(cuts: CutGraphs, stream: np.random.Generator) -> NodePairs:
+    """Return the node pairs across every cut: all of them, or a weighted sample of large cuts."""
+    shift = cuts.left.total_nodes
+    bridge_cut = row_indices(cuts.bridge_left.ptr)
+    bridge_left = cuts.left.node_ptr[bridge_cut] + cuts.bridge_left.values
+    bridge_right = shift + cuts.right.node_ptr[bridge_cut] + cuts.bridge_right.values
+    sizes = cuts.left.num_nodes * cuts.right.num_nodes
+    is_small = sizes <= PAIRS_PER_CUT
     pairs = all_pairs(
-        cut.left.node_ptr[:-1],
-        np.where(small, cut.left.num_nodes, 0),
-        shift + cut.right.node_ptr[:-1],
-        cut.right.num_nodes,
+        cuts.left.node_ptr[:-1],
+        np.where(is_small, cuts.left.num_nodes, 0),
+        shift + cuts.right.node_ptr[:-1],
+        cuts.right.num_nodes,
     )
     owner = row_indices(pairs.ptr)
-    large = np.repeat(np.flatnonzero(~small), PAIRS_PER_CUT)
-    left = cut.left.node_ptr[large] + (
-        stream.random(len(large)) * cut.left.num_nodes[large]
+    large = np.repeat(np.flatnonzero(~is_small), PAIRS_PER_CUT)
+    left = cuts.left.node_ptr[large] + (
+        stream.random(len(large)) * cuts.left.num_nodes[large]
     ).astype(np.int64)
     right = (
         shift
-        + cut.right.node_ptr[large]
-        + (stream.random(len(large)) * cut.right.num_nodes[large]).astype(np.int64)
+        + cuts.right.node_ptr[large]
+        + (stream.random(len(large)) * cuts.right.num_nodes[large]).astype(np.int64)
     )
     owner = np.concatenate([owner, large])
     left, right = np.concatenate([pairs.left, left]), np.concatenate([pairs.right, right])
-    # True bridges go first, once each; among the other pairs they are left out.
-    nodes = shift + cut.right.total_nodes
-    true = true_left * nodes + true_right
-    other = ~np.isin(left * nodes + right, true)
-    others = np.bincount(owner[other], minlength=len(cut))
-    bridges = np.diff(cut.bridge_left.ptr)
-    share = (sizes - bridges) / np.maximum(others, 1)
+    # Bridges come first, once each, and are removed from the other pairs.
+    num_nodes = shift + cuts.right.total_nodes
+    bridge_code = bridge_left * num_nodes + bridge_right
+    is_other = ~np.isin(left * num_nodes + right, bridge_code)
+    num_others = np.bincount(owner[is_other], minlength=len(cuts))
+    num_bridges = np.diff(cuts.bridge_left.ptr)
+    weight = (sizes - num_bridges) / np.maximum(num_others, 1)
     return NodePairs(
-        cut=np.concatenate([bridged_cut, owner[other]]),
-        left=np.concatenate([true_left, left[other]]),
-        right=np.concatenate([true_right, right[other]]),
-        bridged=np.arange(len(true) + int(other.sum())) < len(true),
-        attr=cut.bridge_attr.values,
-        weight=np.concatenate([np.ones(len(true)), share[owner[other]]]),
+        cut=np.concatenate([bridge_cut, owner[is_other]]),
+        left=np.concatenate([bridge_left, left[is_other]]),
+        right=np.concatenate([bridge_right, right[is_other]]),
+        bridged=np.arange(len(bridge_code) + int(is_other.sum())) < len(bridge_code),
+        attr=cuts.bridge_attr.values,
+        weight=np.concatenate([np.ones(len(bridge_code)), weight[owner[is_other]]]),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemovedNodes:
-    """Graphs with one node taken out that stood between two others."""
+    """Graphs with one node removed that connected two others."""
 
     graphs: GraphTable
-    """The rest of each graph, with inputs."""
+    """The remaining nodes of each graph, with network inputs."""
     left: Ints
-    """``[G]`` one neighbor of the node taken out, numbered inside the rest."""
+    """``[G]`` one neighbor of the removed node, numbered within the remaining graph."""
     right: Ints
+    """``[G]`` another neighbor."""
     middle: Array
-    """``[G, F]`` features of the node taken out."""
+    """``[G, F]`` features of the removed node."""
 
 
-def remove_middle_nodes(table: GraphTable, code: BridgeEncoding, stream: np.random.Generator) -> RemovedNodes:
-    """Take out of every graph one node that joins two neighbors; others have no row."""
+def remove_middle_nodes(
+    table: GraphTable, encoding: BridgeEncoding, stream: np.random.Generator
+) -> RemovedNodes:
+    """Remove one random node with two neighbors from every graph.
+
+    Graphs without such a node have no row.
+    """
     src, dst = global_edges(table)
     order = np.lexsort((stream.random(len(src)), src))
-    near = dst[order]
+    neighbors = dst[order]
     degree = np.bincount(src, minlength=table.total_nodes)
     start = pointers(degree)[:-1]
     owner = row_indices(table.node_ptr)
-    one = near[np.minimum(start, max(len(near) - 1, 0))]
-    two = near[np.minimum(start + 1, max(len(near) - 1, 0))]
+    first = neighbors[np.minimum(start, max(len(neighbors) - 1, 0))]
+    second = neighbors[np.minimum(start + 1, max(len(neighbors) - 1, 0))]
     node = np.arange(table.total_nodes)
-    fit = (degree >= 2) & (one != two) & (one != node) & (two != node)
-    drawn = np.where(fit, stream.random(table.total_nodes), -1.0)
-    best = np.lexsort((-drawn, owner))[table.node_ptr[:-1][table.num_nodes > 0]]
-    best = best[fit[best]]
+    is_candidate = (degree >= 2) & (first != second) & (first != node) & (second != node)
+    priority = np.where(is_candidate, stream.random(table.total_nodes), -1.0)
+    removed = np.lexsort((-priority, owner))[table.node_ptr[:-1][table.num_nodes > 0]]
+    removed = removed[is_candidate[removed]]
     keep = np.ones(table.total_nodes, dtype=bool)
-    keep[best] = False
-    rest, _ = induced_subgraphs(table.select((*table.node, *table.edge)), keep)
-    graphs = owner[best]
-    number = np.cumsum(keep) - 1 - rest.node_ptr[owner]
-    rest = rest.take(graphs)
+    keep[removed] = False
+    remaining, _ = induced_subgraphs(table.select((*table.node, *table.edge)), keep)
+    graphs = owner[removed]
+    new_index = np.cumsum(keep) - 1 - remaining.node_ptr[owner]
+    remaining = remaining.take(graphs)
     return RemovedNodes(
-        graphs=_inputs_only(rest, code),
-        left=number[one[best]],
-        right=number[two[best]],
-        middle=table.dense("node", "node_feat")[best],
+        graphs=_inputs_only(remaining, encoding),
+        left=new_index[first[removed]],
+        right=new_index[second[removed]],
+        middle=table.dense("node", "node_feat")[removed],
     )
 
 
 def _add_hydrogens(table: GraphTable, side: Array, hydrogens: int | None) -> GraphTable:
-    """Count a hydrogen for every bond a cut takes from an atom; else features tell where it was."""
+    """Add a hydrogen for every bond that a cut removes.
+
+    Without them, missing valences would reveal where the bridges were.
+    """
     if hydrogens is None:
         return table
     src, dst = global_edges(table)
-    lost = src[(side[src] >= 0) & (side[dst] >= 0) & (side[src] != side[dst])]
+    cut_nodes = src[(side[src] >= 0) & (side[dst] >= 0) & (side[src] != side[dst])]
     features = table.dense("node", "node_feat").copy()
-    count = np.bincount(lost, minlength=table.total_nodes).astype(features.dtype)
+    count = np.bincount(cut_nodes, minlength=table.total_nodes).astype(features.dtype)
     features[:, hydrogens] += count
     return table.with_columns(node={"node_feat": features})
 
 
-def _sides(table: GraphTable, side: Array, cut: Bools) -> tuple[CutGraphs, Ints]:
-    rows = np.flatnonzero(cut)
+def _split_sides(table: GraphTable, side: Array, is_cut: Bools) -> tuple[CutGraphs, Ints]:
+    """Return the two sides of the graphs that are cut, and the rows of these graphs."""
+    rows = np.flatnonzero(is_cut)
     plain = table.select((*table.node, *table.edge))
     left, _ = induced_subgraphs(plain, side == 0)
     right, _ = induced_subgraphs(plain, side == 1)
     src, dst = global_edges(table)
-    across = np.flatnonzero((side[src] == 0) & (side[dst] == 1))
+    bridges = np.flatnonzero((side[src] == 0) & (side[dst] == 1))
     owner = row_indices(table.node_ptr)
     number = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1)) - 1
     first = np.where(side == 0, left.node_ptr[owner], right.node_ptr[owner])
     local = number - first
-    ptr = pointers(np.bincount(owner[src[across]], minlength=len(table)))
+    ptr = pointers(np.bincount(owner[src[bridges]], minlength=len(table)))
     attr = (
-        table.dense("edge", "edge_attr")[across]
+        table.dense("edge", "edge_attr")[bridges]
         if "edge_attr" in table.edge
-        else np.zeros((len(across), 0), dtype=np.float32)
+        else np.zeros((len(bridges), 0), dtype=np.float32)
     )
-    found = CutGraphs(
+    cuts = CutGraphs(
         left,
         right,
-        Ragged(ptr, local[src[across]]),
-        Ragged(ptr, local[dst[across]]),
+        Ragged(ptr, local[src[bridges]]),
+        Ragged(ptr, local[dst[bridges]]),
         Ragged(ptr, attr),
     )
-    return found.take(rows), rows
+    return cuts.take(rows), rows
 
 
-def _concat_cuts(cuts: list[CutGraphs]) -> CutGraphs:
+def _concat_cuts(parts: list[CutGraphs]) -> CutGraphs:
     return CutGraphs(
-        concat([cut.left for cut in cuts]),
-        concat([cut.right for cut in cuts]),
-        concat_ragged([cut.bridge_left for cut in cuts]),
-        concat_ragged([cut.bridge_right for cut in cuts]),
-        concat_ragged([cut.bridge_attr for cut in cuts]),
+        concat([part.left for part in parts]),
+        concat([part.right for part in parts]),
+        concat_ragged([part.bridge_left for part in parts]),
+        concat_ragged([part.bridge_right for part in parts]),
+        concat_ragged([part.bridge_attr for part in parts]),
     )
 
 
-def _with_inputs(cut: CutGraphs, code: BridgeEncoding) -> CutGraphs:
-    """Replace features by what the networks read, so that batches need only be sliced."""
-    left, right = _inputs_only(cut.left, code), _inputs_only(cut.right, code)
-    return CutGraphs(left, right, cut.bridge_left, cut.bridge_right, cut.bridge_attr)
+def _with_inputs(cuts: CutGraphs, encoding: BridgeEncoding) -> CutGraphs:
+    """Replace features by network inputs, so that a batch is a mere slice."""
+    left, right = _inputs_only(cuts.left, encoding), _inputs_only(cuts.right, encoding)
+    return CutGraphs(left, right, cuts.bridge_left, cuts.bridge_right, cuts.bridge_attr)
 
 
-def _inputs_only(table: GraphTable, code: BridgeEncoding) -> GraphTable:
+def _inputs_only(table: GraphTable, encoding: BridgeEncoding) -> GraphTable:
     return GraphTable(
         table.node_ptr,
         table.edge_ptr,
-        node={"inputs": bridge_inputs(table, code)},
+        node={"inputs": bridge_inputs(table, encoding)},
         edge={name: table.dense("edge", name) for name in ("edge_src", "edge_dst")},
     )

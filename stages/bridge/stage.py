@@ -1,9 +1,8 @@
-"""Pretrain the bridge generator: which nodes of two components an edge joins, and how many do."""
+"""Pretrain the bridge model, which samples the edges between two components."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -27,36 +26,39 @@ if TYPE_CHECKING:
 SHAPE_FILE = "model.json"
 WEIGHTS_FILE = "weights.safetensors"
 CODEBOOK_SIZE = 64
-"""Rows of attributes, or of features of bridge nodes, told apart."""
+"""Maximum number of rows in the codebooks of attributes and of bridge nodes."""
 COUNT_QUANTILE = 0.999
+"""Quantile of the numbers of bridges that bounds the predicted number."""
 MAX_COUNT = 32
 NUM_FACTORS = 32
+"""Terms of the inner product of a node pair."""
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of ``[bridge]``."""
 
     model: Literal["vae", "diffusion"] = "vae"
-    """How bridges are drawn."""
+    """Kind of bridge model."""
     bridge_nodes: bool = False
-    """Also learn the features of nodes to put into bridges."""
+    """Also learn the features of nodes that are inserted into bridges."""
     seed: int = 0
-    """Root of the random streams that initialize, cut and shuffle."""
+    """Root seed of the random streams for initialization, cuts and sampling."""
     epochs: int = 16
     width: int = 64
     latent: int = 16
     learning_rate: float = 5e-3
     attribute_weight: float = 1.0
-    """Alpha of the paper: what a wrong attribute costs."""
+    """The paper's alpha: weight of the attribute loss."""
     kl_weight: float = 1e-3
-    """Beta of the paper: what a nat of a node's latent costs."""
+    """The paper's beta: weight of the KL divergence of a node's latent, per nat."""
     count_weight: float = 0.3
+    """Weight of the loss of predicted numbers of bridges."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; ``auto`` takes a GPU where there is one."""
+    """Device for training; ``auto`` is CUDA if available."""
 
 
 def resolve(config: BridgeConfig) -> BridgeConfig:
-    """Refuse numbers that cannot work."""
+    """Reject options that are out of range."""
     for name in ("epochs", "width", "latent"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
@@ -71,18 +73,16 @@ def resolve(config: BridgeConfig) -> BridgeConfig:
 def run(
     config: BridgeConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> StageResult:
-    """Learn on cuts of training graphs; score cuts of ``id_val`` graphs."""
-    from safetensors.numpy import save_file
-
+    """Train on cuts of training graphs and evaluate on cuts of ``id_val`` graphs."""
     from gsx.stages.bridge.metrics import held_out_metrics
     from gsx.stages.bridge.training import BridgeTrainingOptions, train_bridge_model
     from gsx.stages.nn.bridge_model import BridgeModel
     from gsx.stages.nn.device import resolve_device
 
     corpus = Corpus(inputs["corpus"])
-    train, held = (_cut_dataset(table, corpus.info) for table in _read_splits(corpus))
+    train, held_out = (_cut_dataset(table, corpus.info) for table in _read_splits(corpus))
     device = resolve_device(config.device)
-    shape = _shape(config, train)
+    shape = _bridge_shape(config, train)
     model = BridgeModel.with_random_weights(shape, config.seed, device)
     options = BridgeTrainingOptions(
         epochs=config.epochs,
@@ -95,13 +95,8 @@ def run(
     graphs = len(train.table)
     total = config.epochs * graphs
     history = train_bridge_model(model, train, options, lambda done: progress(done * graphs, total))
-    quality = held_out_metrics(model, held, config.seed)
-    weights = model.weights()
-
-    def save(path: Path) -> None:
-        save_file(weights, path)
-
-    draft.write(WEIGHTS_FILE, save)
+    quality = held_out_metrics(model, held_out, config.seed)
+    draft.write_arrays(WEIGHTS_FILE, model.weights())
     draft.write_bytes(SHAPE_FILE, readable_json(shape))
     draft.write_bytes("quality.json", readable_json(quality))
     draft.write_bytes("history.json", readable_json(history))
@@ -113,20 +108,25 @@ def run(
 
 
 def _read_splits(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
-    """Return training and held-out graphs; refuse a corpus without anything to cut."""
+    """Return training and held-out graphs; reject a corpus without edges to cut."""
     info = corpus.info
     if info.level != "graph":
         raise StageError(
-            f"{info.name} labels nodes; graphs are spliced only where graphs have labels. "
-            "`gsx train` learns from it as it is."
+            f"{info.name} has node labels, but splicing needs graph labels. Use `gsx train` on "
+            "this corpus without a bridge model."
         )
     if info.sparse:
-        raise StageError(f"{info.name} has sparse node features, which bridge models do not read.")
+        raise StageError(
+            f"{info.name} has sparse node features, which bridge models do not support. Prepare it "
+            "with dense features."
+        )
     for split in ("train", "id_val"):
         if split not in corpus.splits:
-            raise StageError(f"{info.name} has no `{split}` graphs; prepare it with that split.")
-    known = {column.name for column in info.columns}
-    names = ["node_feat", *({"edge_attr"} & known)]
+            raise StageError(
+                f"{info.name} has no `{split}` graphs. Prepare the corpus with a `{split}` split."
+            )
+    available = {column.name for column in info.columns}
+    names = ["node_feat", *({"edge_attr"} & available)]
     train = corpus.table(split="train", columns=names)
     if not train.total_edges:
         raise StageError(
@@ -137,33 +137,34 @@ def _read_splits(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
 
 
 def _cut_dataset(table: GraphTable, info: CorpusInfo) -> CutDataset:
-    """Say how graphs may be cut: molecules only at single bonds outside rings."""
+    """Return graphs to cut; molecules are cut at single bonds outside rings only."""
     from gsx.stages.bridge.cut_dataset import CutDataset
     from gsx.stages.chem.splice_rules import cuttable_edges, hydrogen_column
 
     return CutDataset(table, cuttable_edges(table, info), hydrogen_column(info))
 
 
-def _shape(config: BridgeConfig, lesson: CutDataset) -> BridgeShape:
+def _bridge_shape(config: BridgeConfig, dataset: CutDataset) -> BridgeShape:
+    """Return the shape of the model, with encoding and codebooks fitted on ``dataset``."""
     from gsx.seeds import rng
     from gsx.stages.nn.bridge_features import fit_bridge_encoding
     from gsx.stages.nn.bridge_model import BridgeShape
 
-    train = lesson.table
-    code = fit_bridge_encoding(train)
-    cut = lesson.cut(code, rng(config.seed, "bridge", "shape"))
-    counts = np.diff(cut.bridge_left.ptr)
-    attributes, rates = frequent_rows(cut.bridge_attr.values)
+    train = dataset.table
+    encoding = fit_bridge_encoding(train)
+    cuts = dataset.sample_cuts(encoding, rng(config.seed, "bridge", "shape"))
+    counts = np.diff(cuts.bridge_left.ptr)
+    attributes, rates = frequent_rows(cuts.bridge_attr.values)
     nodes, _ = frequent_rows(
         train.dense("node", "node_feat") if config.bridge_nodes else counts[:0, None]
     )
-    largest = int(np.quantile(counts, COUNT_QUANTILE)) if len(counts) else 1
+    largest_count = int(np.quantile(counts, COUNT_QUANTILE)) if len(counts) else 1
     return BridgeShape(
         model=config.model,
-        code=code,
+        code=encoding,
         attributes=attributes,
         attribute_rates=rates,
-        largest_count=min(max(largest, 1), MAX_COUNT),
+        largest_count=min(max(largest_count, 1), MAX_COUNT),
         width=config.width,
         layers=3,
         latent=config.latent,
@@ -173,7 +174,7 @@ def _shape(config: BridgeConfig, lesson: CutDataset) -> BridgeShape:
 
 
 def frequent_rows(values: Array) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Return the most frequent rows, at most ``CODEBOOK_SIZE``, and the share of each among them."""
+    """Return the most frequent rows, at most ``CODEBOOK_SIZE``, and their relative frequencies."""
     if not values.size:
         return (), ()
     rows, counts = np.unique(values, axis=0, return_counts=True)

@@ -1,4 +1,4 @@
-"""Train a bridge model on fresh cuts of the training graphs, epoch after epoch."""
+"""Train a bridge model on new random cuts of the training graphs in every epoch."""
 
 from __future__ import annotations
 
@@ -36,53 +36,53 @@ from gsx.stages.nn.training_loop import epoch_batches, torch_stream
 from gsx.table import GraphTable, concat
 
 BATCH_PAIRS = 200_000
-"""Pairs of nodes of one step, about."""
+"""Approximate number of node pairs per step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeTrainingOptions:
-    """How a bridge model learns."""
+    """Options of bridge model training."""
 
     epochs: int
     learning_rate: float
     attribute_weight: float
-    """Alpha of the paper."""
+    """The paper's alpha."""
     kl_weight: float
-    """Beta of the paper, per node."""
+    """The paper's beta, per node."""
     count_weight: float
     seed: int
 
 
 def train_bridge_model(
     model: BridgeModel,
-    lesson: CutDataset,
+    dataset: CutDataset,
     options: BridgeTrainingOptions,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """Train ``model`` in place and return the mean losses of every epoch."""
-    parameters = [p for net in model.networks().values() for p in net.parameters()]
+    parameters = [p for network in model.networks().values() for p in network.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=options.learning_rate)
     history: list[dict[str, Any]] = []
     schedule: torch.optim.lr_scheduler.LRScheduler | None = None
     noise = torch_stream(options.seed, "bridge", "latent")
     for epoch in range(options.epochs):
         stream = rng(options.seed, "bridge", "cuts", epoch)
-        cut = lesson.cut(model.shape.code, stream)
-        size = batch_size(cut)
+        cuts = dataset.sample_cuts(model.shape.code, stream)
+        cuts_per_step = batch_size(cuts)
         if schedule is None:
-            steps = max(len(cut) // size, 1) * options.epochs
+            steps = max(len(cuts) // cuts_per_step, 1) * options.epochs
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        for net in model.networks().values():
-            net.train()
+        for network in model.networks().values():
+            network.train()
         losses = []
-        for rows in epoch_batches(len(cut), size, options.seed, "bridge", "order", epoch):
-            batch = cut.take(local_rows(rows))
-            parts = compute_losses(model, batch, cross_pairs(batch, stream), noise)
+        for rows in epoch_batches(len(cuts), cuts_per_step, options.seed, "bridge", "order", epoch):
+            batch = cuts.take(local_rows(rows))
+            terms = compute_losses(model, batch, cross_pairs(batch, stream), noise)
             total = (
-                parts["bridge"]
-                + options.attribute_weight * parts["attribute"]
-                + options.kl_weight * parts["kl"]
-                + options.count_weight * parts["count"]
+                terms["bridge"]
+                + options.attribute_weight * terms["attribute"]
+                + options.kl_weight * terms["kl"]
+                + options.count_weight * terms["count"]
             )
             optimizer.zero_grad()
             total.backward()  # type: ignore[no-untyped-call]
@@ -90,15 +90,17 @@ def train_bridge_model(
             optimizer.step()
             if schedule.last_epoch < steps:
                 schedule.step()
-            losses.append({name: value.item() for name, value in parts.items()})
+            losses.append({name: value.item() for name, value in terms.items()})
         means = {name: float(np.mean([row[name] for row in losses])) for name in losses[0]}
         if model.shape.bridge_nodes:
-            means["node"] = _train_bridge_nodes(model, lesson.table, optimizer, options.seed, epoch)
-        history.append({"epoch": epoch, "cuts": len(cut), **means})
+            means["node"] = _train_bridge_nodes(
+                model, dataset.table, optimizer, options.seed, epoch
+            )
+        history.append({"epoch": epoch, "cuts": len(cuts), **means})
         progress(epoch + 1)
-    for net in model.networks().values():
-        broadcast_state(net)
-        net.eval()
+    for network in model.networks().values():
+        broadcast_state(network)
+        network.eval()
     return history
 
 
@@ -109,67 +111,72 @@ def _train_bridge_nodes(
     seed: int,
     epoch: int,
 ) -> float:
-    """Teach the decoder which node stands between two others: one epoch, with nodes taken out."""
-    wedge = remove_middle_nodes(table, model.shape.code, rng(seed, "bridge", "wedges", epoch))
-    wanted = nearest_rows(wedge.middle, model.shape.bridge_nodes)
+    """Train the decoder for one epoch to predict removed middle nodes; return the mean loss."""
+    # Names of random streams are part of the results: they stay as they are.
+    removed = remove_middle_nodes(table, model.shape.code, rng(seed, "bridge", "wedges", epoch))
+    targets = nearest_rows(removed.middle, model.shape.bridge_nodes)
     losses = []
-    for rows in epoch_batches(len(wedge.graphs), 256, seed, "bridge", "wedge-order", epoch):
-        mine = local_rows(rows)
-        logits = node_logits(model, wedge, mine)
-        loss = functional.cross_entropy(logits, torch.from_numpy(wanted[mine]).to(model.device))
+    for batch in epoch_batches(len(removed.graphs), 256, seed, "bridge", "wedge-order", epoch):
+        rows = local_rows(batch)
+        logits = node_logits(model, removed, rows)
+        loss = functional.cross_entropy(logits, torch.from_numpy(targets[rows]).to(model.device))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        all_reduce_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
+        all_reduce_gradients(
+            parameter for group in optimizer.param_groups for parameter in group["params"]
+        )
         optimizer.step()
         losses.append(loss.item())
     return float(np.mean(losses)) if losses else 0.0
 
 
-def node_logits(model: BridgeModel, wedge: RemovedNodes, rows: Ints) -> Tensor:
-    """Return what the decoder thinks stood between the two ends of some wedges."""
-    graphs = wedge.graphs.take(rows)
+def node_logits(model: BridgeModel, removed: RemovedNodes, rows: Ints) -> Tensor:
+    """Return the logits of the removed nodes of some graphs, over the codebook of bridge nodes."""
+    graphs = removed.graphs.take(rows)
     inputs = torch.from_numpy(graphs.dense("node", "inputs")).to(model.device)
     latent, _ = model.encoder(adjacency_matrix(graphs, model.device), inputs)
-    left = torch.from_numpy(graphs.node_ptr[:-1] + wedge.left[rows]).to(model.device)
-    right = torch.from_numpy(graphs.node_ptr[:-1] + wedge.right[rows]).to(model.device)
+    left = torch.from_numpy(graphs.node_ptr[:-1] + removed.left[rows]).to(model.device)
+    right = torch.from_numpy(graphs.node_ptr[:-1] + removed.right[rows]).to(model.device)
     logits: Tensor = model.decoder.node(model.decoder.pair_features(latent, left, right))
     return logits
 
 
-def batch_size(cut: CutGraphs) -> int:
-    """Return how many cuts make one step: so many pairs, between 8 and 256 cuts."""
-    pairs = float((cut.left.num_nodes * cut.right.num_nodes).mean()) if len(cut) else 1.0
-    return int(np.clip(BATCH_PAIRS / max(pairs, 1.0), 8, max(min(256, len(cut) // 16), 8)))
+def batch_size(cuts: CutGraphs) -> int:
+    """Return the number of cuts per step: about ``BATCH_PAIRS`` node pairs, 8 to 256 cuts."""
+    pairs = float((cuts.left.num_nodes * cuts.right.num_nodes).mean()) if len(cuts) else 1.0
+    return int(np.clip(BATCH_PAIRS / max(pairs, 1.0), 8, max(min(256, len(cuts) // 16), 8)))
 
 
 def compute_losses(
-    model: BridgeModel, cut: CutGraphs, pairs: NodePairs, noise: torch.Generator
+    model: BridgeModel, cuts: CutGraphs, pairs: NodePairs, noise: torch.Generator
 ) -> dict[str, Tensor]:
-    """Return the parts of the loss, each a mean over cuts."""
-    read = encode_cuts(model, cut, noise)
-    count = max(len(cut), 1)
-    logit = score_node_pairs(model, read.latent, pairs, noise)
+    """Return the terms of the loss, each a mean over cuts."""
+    encoded = encode_cuts(model, cuts, noise)
+    count = max(len(cuts), 1)
+    logits = score_node_pairs(model, encoded.latent, pairs, noise)
     bridged = torch.from_numpy(pairs.bridged).to(model.device)
     weight = torch.from_numpy(pairs.weight).float().to(model.device)
-    each = functional.binary_cross_entropy_with_logits(logit, bridged.float(), reduction="none")
-    kl = 0.5 * (read.mean**2 + read.log_variance.exp() - 1 - read.log_variance).sum()
+    pair_losses = functional.binary_cross_entropy_with_logits(
+        logits, bridged.float(), reduction="none"
+    )
+    kl = 0.5 * (encoded.mean**2 + encoded.log_variance.exp() - 1 - encoded.log_variance).sum()
     kl = kl if model.shape.model == "vae" else 0 * kl
-    told = torch.zeros((), device=model.device)
+    attribute_loss = torch.zeros((), device=model.device)
     if model.shape.attributes:
-        logits = attribute_logits(model, read.latent, pairs)
-        known = torch.from_numpy(attribute_rows(model, pairs.attr)).to(model.device)
-        told = functional.cross_entropy(logits, known, reduction="sum")
+        predicted = attribute_logits(model, encoded.latent, pairs)
+        targets = torch.from_numpy(attribute_rows(model, pairs.attr)).to(model.device)
+        attribute_loss = functional.cross_entropy(predicted, targets, reduction="sum")
     return {
-        "bridge": (each * weight).sum() / count,
-        "attribute": told / count,
+        "bridge": (pair_losses * weight).sum() / count,
+        "attribute": attribute_loss / count,
         "kl": kl / count,
-        "count": functional.cross_entropy(read.count_logits, count_targets(model, cut)),
+        "count": functional.cross_entropy(encoded.count_logits, count_targets(model, cuts)),
     }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedCuts:
-    """What the networks make of the two sides of some cuts."""
+    """Latents of the nodes of both sides, and count logits, of some cuts."""
 
     mean: Tensor
     log_variance: Tensor
@@ -177,9 +184,9 @@ class EncodedCuts:
     count_logits: Tensor
 
 
-def encode_cuts(model: BridgeModel, cut: CutGraphs, noise: torch.Generator) -> EncodedCuts:
-    """Encode both sides of every cut, each on its own, and draw latents."""
-    both = concat([cut.left, cut.right])
+def encode_cuts(model: BridgeModel, cuts: CutGraphs, noise: torch.Generator) -> EncodedCuts:
+    """Encode both sides of every cut independently and sample latents."""
+    both = concat([cuts.left, cuts.right])
     matrix = adjacency_matrix(both, model.device)
     rows = torch.from_numpy(both.dense("node", "inputs")).to(model.device)
     mean, log_variance = model.encoder(matrix, rows)
@@ -188,9 +195,9 @@ def encode_cuts(model: BridgeModel, cut: CutGraphs, noise: torch.Generator) -> E
         drawn = torch.randn(mean.shape, generator=noise).to(model.device)
         latent = mean + drawn * (log_variance / 2).exp()
     owner = torch.from_numpy(row_indices(both.node_ptr)).to(model.device)
-    terms = model.counter.component_features(matrix, rows, owner, len(both))
-    logits = model.counter(terms[: len(cut)], terms[len(cut) :])
-    return EncodedCuts(mean, log_variance, latent, logits)
+    features = model.counter.component_features(matrix, rows, owner, len(both))
+    count_logits = model.counter(features[: len(cuts)], features[len(cuts) :])
+    return EncodedCuts(mean, log_variance, latent, count_logits)
 
 
 def score_node_pairs(
@@ -199,12 +206,12 @@ def score_node_pairs(
     pairs: NodePairs,
     noise: torch.Generator,
     *,
-    blind: bool = False,
+    pure_noise: bool = False,
 ) -> Tensor:
-    """Return the logit of a bridge of every pair.
+    """Return the bridge logit of every node pair.
 
-    A denoising decoder sees the true bridges through noise of a random level per cut; ``blind``
-    shows it nothing but noise.
+    A denoising decoder gets the true bridges with noise of a random level per cut, or with
+    ``pure_noise`` of the maximum level.
     """
     left = torch.from_numpy(pairs.left).to(model.device)
     right = torch.from_numpy(pairs.right).to(model.device)
@@ -212,18 +219,25 @@ def score_node_pairs(
     if model.shape.model == "vae":
         return logits
     cut = torch.from_numpy(pairs.cut)
-    step = torch.randint(DIFFUSION_STEPS if blind else 1, DIFFUSION_STEPS + 1, (int(cut.max()) + 1,), generator=noise)
+    step = torch.randint(
+        DIFFUSION_STEPS if pure_noise else 1,
+        DIFFUSION_STEPS + 1,
+        (int(cut.max()) + 1,),
+        generator=noise,
+    )
     level = keep_probability(step.float())[cut].to(model.device)
     rate = torch.from_numpy(base_rate(pairs))[cut].float().to(model.device)
     bits = torch.from_numpy(pairs.bridged).float().to(model.device)
     bits = add_noise(bits, rate, level, noise)
     degree = torch.zeros(len(latent), device=model.device)
     degree.index_add_(0, left, bits).index_add_(0, right, bits)
-    return model.decoder.denoise_logits(logits, noise_features(bits, level, degree[left], degree[right]))
+    return model.decoder.denoise_logits(
+        logits, noise_features(bits, level, degree[left], degree[right])
+    )
 
 
 def attribute_logits(model: BridgeModel, latent: Tensor, pairs: NodePairs) -> Tensor:
-    """Return what the decoder thinks of the attributes of the true bridges."""
+    """Return the attribute logits of the true bridges, over the codebook of attributes."""
     left = torch.from_numpy(pairs.left[pairs.bridged]).to(model.device)
     right = torch.from_numpy(pairs.right[pairs.bridged]).to(model.device)
     logits: Tensor = model.decoder.attribute(model.decoder.pair_features(latent, left, right))
@@ -231,25 +245,25 @@ def attribute_logits(model: BridgeModel, latent: Tensor, pairs: NodePairs) -> Te
 
 
 def base_rate(pairs: NodePairs) -> Floats:
-    """Return the share of pairs that are bridges, per cut."""
+    """Return the fraction of bridges among the node pairs of every cut."""
     total = np.bincount(pairs.cut, pairs.weight)
     return np.asarray(np.bincount(pairs.cut, pairs.bridged) / np.maximum(total, 1))
 
 
-def count_targets(model: BridgeModel, cut: CutGraphs) -> Tensor:
-    """Return the class of every cut's number of bridges."""
-    counts = np.diff(cut.bridge_left.ptr)
+def count_targets(model: BridgeModel, cuts: CutGraphs) -> Tensor:
+    """Return the class of every cut's number of bridges: the number minus 1, clipped."""
+    counts = np.diff(cuts.bridge_left.ptr)
     return torch.from_numpy(np.clip(counts, 1, model.shape.largest_count) - 1).to(model.device)
 
 
 def attribute_rows(model: BridgeModel, attr: Array) -> Ints:
-    """Return which known row of attributes every bridge has, or is nearest to."""
+    """Return the nearest row of the attribute codebook for every bridge."""
     return nearest_rows(attr, model.shape.attributes)
 
 
-def nearest_rows(values: Array, known: tuple[tuple[float, ...], ...]) -> Ints:
-    """Return the number of the known row nearest to every row of ``values``; 0 without any."""
-    if not known or not len(values):
+def nearest_rows(values: Array, codebook: tuple[tuple[float, ...], ...]) -> Ints:
+    """Return the index of the nearest codebook row for every row of ``values``; 0 without rows."""
+    if not codebook or not len(values):
         return np.zeros(len(values), dtype=np.int64)
-    _, nearest = KDTree(np.asarray(known, dtype=np.float64)).query(values.astype(np.float64))
+    _, nearest = KDTree(np.asarray(codebook, dtype=np.float64)).query(values.astype(np.float64))
     return np.asarray(nearest, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Compare two corpora: how many graphs they share, and how far their splits lie apart."""
+"""Compare two corpora: shared graphs, and distances between their distributions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BINS = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Graphs:
-    """What is compared of every graph, ``[G]`` each."""
+    """Compared properties of every graph, ``[G]`` each."""
 
     split: Ints
     nodes: Ints
@@ -28,10 +28,10 @@ class _Graphs:
 
 
 def compare(left: Corpus, right: Corpus) -> dict[str, Any]:
-    """Return, in all and per split, counts, shared graphs and total variations.
+    """Return counts, shared graphs and total variation distances, overall and per split.
 
-    Graphs are the same when their Weisfeiler-Lehman hashes are: structure, node features and edge
-    attributes, whatever the order of nodes. Distances are 0 for equal and 1 for disjoint spreads.
+    Graphs are equal if their Weisfeiler-Lehman hashes are, which cover structure, node features and
+    edge attributes. Distances are 0 for equal and 1 for disjoint distributions.
     """
     ours, theirs = _read(left), _read(right)
     codes = sorted({*np.unique(ours.split).tolist(), *np.unique(theirs.split).tolist()})
@@ -42,9 +42,9 @@ def compare(left: Corpus, right: Corpus) -> dict[str, Any]:
 
 
 def _read(corpus: Corpus) -> _Graphs:
-    known = {column.name for column in corpus.info.columns}
-    names = [name for name in ("split", "label", "node_feat", "edge_attr") if name in known]
-    parts: list[tuple[Array, ...]] = [
+    available = {column.name for column in corpus.info.columns}
+    names = [name for name in ("split", "label", "node_feat", "edge_attr") if name in available]
+    blocks: list[tuple[Array, ...]] = [
         (
             table.dense("graph", "split").astype(np.int64),
             table.num_nodes,
@@ -54,7 +54,7 @@ def _read(corpus: Corpus) -> _Graphs:
         )
         for table in corpus.iter_tables(columns=names)
     ]
-    return _Graphs(*map(np.concatenate, zip(*parts, strict=True)))
+    return _Graphs(*map(np.concatenate, zip(*blocks, strict=True)))
 
 
 def _row(left: _Graphs, right: _Graphs, split: int | None) -> dict[str, Any]:
@@ -76,15 +76,15 @@ def _row(left: _Graphs, right: _Graphs, split: int | None) -> dict[str, Any]:
 
 
 def _distance(left: Array, right: Array) -> float | None:
-    """Return the total variation between two spreads; None where one of them is empty."""
+    """Return the total variation distance of two samples; None if one is empty."""
     if not len(left) or not len(right):
         return None
     both = np.concatenate([left, right])
     kinds = np.unique(both)
     if len(kinds) > BINS:
         edges = np.unique(np.quantile(both, np.linspace(0, 1, BINS + 1)))
-        left, right = (np.searchsorted(edges, each, side="right") for each in (left, right))
+        left, right = (np.searchsorted(edges, values, side="right") for values in (left, right))
         kinds = np.unique(np.concatenate([left, right]))
-    shares = [np.bincount(np.searchsorted(kinds, each), minlength=len(kinds)) / len(each)
-              for each in (left, right)]  # fmt: skip
+    shares = [np.bincount(np.searchsorted(kinds, values), minlength=len(kinds)) / len(values)
+              for values in (left, right)]  # fmt: skip
     return round(float(np.abs(shares[0] - shares[1]).sum() / 2), 6)

@@ -1,9 +1,9 @@
-"""The shift report of labelled nodes: how those of every split and environment look."""
+"""Statistics and shift of labelled nodes, per split and environment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from gsx.ragged import Array, Ints
 from gsx.schema import SPLITS
-from gsx.stages.describe.shift import distance, repeats, unshifted
+from gsx.stages.describe.shift import count_repeated, no_shift_warnings, shift_distance
 from gsx.stages.graphs.label_alignment import SparseEntries, align_labels
 from gsx.stages.graphs.statistics import degrees, summary_statistics
 from gsx.stages.graphs.subgraphs import global_edges
@@ -19,19 +19,19 @@ from gsx.stages.graphs.wl_hash import Hashes
 from gsx.table import GraphTable
 
 TRAIN = SPLITS.index("train")
-TOLD = 0.01
-"""Share of a split that may have the features of training nodes before a warning says so."""
-ALIKE = 0.5
-"""Share of an environment found again in another before a warning says so."""
-MOST_PAIRS = 200
-"""Pairs of environments that are compared."""
+MIN_REPORTED_SHARE = 0.01
+"""Smallest share of nodes with features of training nodes that gives a warning."""
+MIN_SHARED_NODES = 0.5
+"""Smallest share of nodes shared by two environments that gives a warning."""
+MAX_PAIRS = 200
+"""Maximum number of compared pairs of environments."""
 _SHOWN_FEATURES = 16
 _PLACE, _VALUE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Nodes:
-    """What is kept of every node, ``[N]`` each."""
+class _NodeStatistics:
+    """Statistics of every node, ``[N]`` each."""
 
     split: Ints
     domain: Ints
@@ -39,19 +39,19 @@ class _Nodes:
     label: Ints
     degree: Ints
     features: Ints
-    """How many features are not zero."""
+    """Number of non-zero features."""
     hash: Hashes
     """Equal for nodes with equal features."""
     classes: int
 
     def of(self, rows: Array) -> dict[str, Any]:
-        """Sum up some nodes."""
-        known = self.label[rows][self.label[rows] >= 0]
+        """Summarize a selection of nodes."""
+        labels = self.label[rows][self.label[rows] >= 0]
         return {
             "nodes": len(self.label[rows]),
             "degree": summary_statistics(self.degree[rows]),
             "features_present": summary_statistics(self.features[rows]),
-            "labels": np.bincount(known, minlength=self.classes).tolist(),
+            "labels": np.bincount(labels, minlength=self.classes).tolist(),
         }
 
 
@@ -63,19 +63,19 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
         table.dense("node", f"node_{name}").astype(np.int64)
         for name in ("split", "domain_id", "env_id", "label")
     )
-    nodes = _Nodes(split, domain, env, label, degrees(table), present, hashes, classes)
-    here = [code for code in range(len(SPLITS) - 1) if (nodes.split == code).any()]
+    nodes = _NodeStatistics(split, domain, env, label, degrees(table), present, hashes, classes)
+    present_splits = [code for code in range(len(SPLITS) - 1) if (nodes.split == code).any()]
     src, dst = global_edges(table)
     pool = np.where(np.isin(nodes.split, range(3)), nodes.env, -1)
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "splits": [
             {
                 "split": SPLITS[code],
                 **nodes.of(nodes.split == code),
                 "edges_to_training": _share(nodes.split[dst[nodes.split[src] == code]] == TRAIN),
-                "features": _means(table, nodes.split == code),
+                "features": _feature_means(table, nodes.split == code),
             }
-            for code in here
+            for code in present_splits
         ],
         "environments": [
             {"env_id": env, **nodes.of((nodes.split == TRAIN) & (nodes.env == env))}
@@ -85,61 +85,66 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
         "shift": {},
         "equal_to_training": {},
         "class_numbers": {},
-        "equal_environments": list(_alike(nodes.hash, pool)),
+        "equal_environments": list(_shared_features(nodes.hash, pool)),
     }
     train = nodes.split == TRAIN
-    for code in here if train.any() else []:
+    for code in present_splits if train.any() else []:
         if code == TRAIN:
             continue
         inside = nodes.split == code
-        far = distance((nodes.domain[train], nodes.label[train]),
+        distance = shift_distance((nodes.domain[train], nodes.label[train]),
                        (nodes.domain[inside], nodes.label[inside]))  # fmt: skip
-        found["shift"][SPLITS[code]] = {
-            "domains_of_training": round(far.seen, 6),
-            "distance": round(far.variation, 6),
-            "distance_by_chance": round(far.chance, 6),
-            "none": far.none,
+        report["shift"][SPLITS[code]] = {
+            "domains_of_training": round(distance.seen, 6),
+            "distance": round(distance.variation, 6),
+            "distance_by_chance": round(distance.chance, 6),
+            "none": distance.none,
         }
-        count, other = repeats(
+        count, other = count_repeated(
             nodes.hash[inside], nodes.label[inside], nodes.hash[train], nodes.label[train]
         )
-        found["equal_to_training"][SPLITS[code]] = {
+        report["equal_to_training"][SPLITS[code]] = {
             "nodes": count,
             "share": round(count / int(inside.sum()), 6),
             "with_another_label": other,
         }
-        numbers = align_labels(entries, nodes.label, train, inside, classes)
-        if numbers is not None:
-            found["class_numbers"][SPLITS[code]] = {
-                **asdict(numbers),
-                "differ": numbers.differs,
+        alignment = align_labels(entries, nodes.label, train, inside, classes)
+        if alignment is not None:
+            report["class_numbers"][SPLITS[code]] = {
+                "agreement": alignment.agreement,
+                "best": alignment.best,
+                "meaning": alignment.matched_class,
+                "largest": alignment.largest,
+                "differ": alignment.differs,
             }
-    return found
+    return report
 
 
-def node_warnings(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a user should know of a report."""
-    for row in found["environments"]:
+def node_warnings(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield warnings about a report."""
+    for row in report["environments"]:
         if sum(map(bool, row["labels"])) == 1:
             yield f"environment {row['env_id']} has training nodes of one class only"
-    yield from unshifted(found["shift"])
-    for split, same in found["equal_to_training"].items():
-        if same["share"] >= TOLD:
+    yield from no_shift_warnings(report["shift"])
+    for split, same in report["equal_to_training"].items():
+        if same["share"] >= MIN_REPORTED_SHARE:
             yield (
                 f"{same['nodes']:,} nodes of {split} ({same['share']:.1%}) have the features of a "
                 f"training node, {same['with_another_label']:,} of them have only such of another "
                 "label"
             )
-    for split, numbers in found["class_numbers"].items():
+    for split, numbers in report["class_numbers"].items():
         if numbers["differ"]:
-            meaning = ", ".join(f"{own} as {told}" for own, told in enumerate(numbers["meaning"]))
+            meaning = ", ".join(
+                f"{own} as {matched}" for own, matched in enumerate(numbers["meaning"])
+            )
             yield (
                 f"classes of {split} seem to be numbered otherwise than those of training: by "
                 f"their features {numbers['agreement']:.1%} of its nodes are told as their own "
                 f"class, and {numbers['best']:.1%} if numbers were read {meaning}"
             )
-    for pair in found["equal_environments"]:
-        if pair["share"] >= ALIKE:
+    for pair in report["equal_environments"]:
+        if pair["share"] >= MIN_SHARED_NODES:
             yield (
                 f"environments {pair['first']} and {pair['second']} look alike: "
                 f"{pair['share']:.1%} of the nodes of one have the features of a node of the other"
@@ -147,13 +152,13 @@ def node_warnings(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def feature_hashes(entries: SparseEntries, nodes: int) -> tuple[Ints, Hashes]:
-    """Return how many features of every node are not zero, and a hash of them.
+    """Return the number of non-zero features of every node, and a hash of them.
 
     Dense and sparse rows with equal values have equal hashes.
     """
-    place = _mix(entries.column.astype(np.uint64) * _PLACE)
+    position = _mix(entries.column.astype(np.uint64) * _PLACE)
     sums = np.zeros(nodes, dtype=np.uint64)
-    np.add.at(sums, entries.row, _mix(place + entries.value.view(np.uint64) * _VALUE))
+    np.add.at(sums, entries.row, _mix(position + entries.value.view(np.uint64) * _VALUE))
     return np.bincount(entries.row, minlength=nodes), sums
 
 
@@ -163,18 +168,18 @@ def _mix(values: Hashes) -> Hashes:
     return values ^ (values >> np.uint64(31))
 
 
-def _alike(hashes: Hashes, env: Ints) -> Iterator[dict[str, Any]]:
-    """Yield pairs of environments and how much of the smaller is found again in the larger."""
-    parts = {number: hashes[env == number] for number in np.unique(env[env >= 0]).tolist()}
-    for first, second in list(combinations(parts, 2))[:MOST_PAIRS]:
-        small, large = sorted((parts[first], parts[second]), key=len)
+def _shared_features(hashes: Hashes, env: Ints) -> Iterator[dict[str, Any]]:
+    """Yield pairs of environments with the share of the smaller that occurs in the larger."""
+    hashes_of = {number: hashes[env == number] for number in np.unique(env[env >= 0]).tolist()}
+    for first, second in list(combinations(hashes_of, 2))[:MAX_PAIRS]:
+        small, large = sorted((hashes_of[first], hashes_of[second]), key=len)
         share = _share(np.isin(small, large))
         if share:
             yield {"first": first, "second": second, "share": share}
 
 
-def _means(table: GraphTable, rows: Array) -> dict[str, Any]:
-    """Return means of the first features, where they are dense."""
+def _feature_means(table: GraphTable, rows: Array) -> dict[str, Any]:
+    """Return mean and standard deviation of the first features; empty for sparse features."""
     values = table.node.get("node_feat")
     if not isinstance(values, np.ndarray):
         return {}

@@ -1,4 +1,4 @@
-"""Describe a corpus: how the graphs of every split and environment look, and how far they shift."""
+"""The stage `describe`: statistics of every split and environment, and the shift between splits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from gsx.ragged import Array, Ints, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.stages.describe.node_shift import node_report, node_warnings
-from gsx.stages.describe.shift import distance, repeats, unshifted
+from gsx.stages.describe.shift import count_repeated, no_shift_warnings, shift_distance
 from gsx.stages.graphs.statistics import (
     QUANTILES,
     degrees,
@@ -31,9 +31,9 @@ from gsx.table import GraphTable
 
 STATISTICS = "statistics.json"
 SIZE_DOMAINS = ("size", "length", "size-color")
-"""Shifts of the number of nodes."""
-_TOLD = 0.01
-"""Share of a split that may equal training graphs before a warning says so."""
+"""Domains that shift the number of nodes."""
+MIN_REPORTED_SHARE = 0.01
+"""Smallest share of graphs equal to training graphs that gives a warning."""
 _SHOWN_FEATURES = 16
 
 
@@ -42,8 +42,8 @@ class DescribeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Graphs:
-    """What is kept of every graph, ``[G]`` each."""
+class _GraphStatistics:
+    """Statistics of every graph, ``[G]`` each."""
 
     split: Ints
     domain: Ints
@@ -54,10 +54,10 @@ class _Graphs:
     label: Ints
     hash: Array
     labels: Array
-    """``[G, C]`` how many labels of each class a graph has."""
+    """``[G, C]`` label counts per class."""
 
     def of(self, rows: Array) -> dict[str, Any]:
-        """Sum up some graphs."""
+        """Summarize a selection of graphs."""
         return {
             "graphs": len(self.nodes[rows]),
             "nodes": summary_statistics(self.nodes[rows]),
@@ -75,9 +75,9 @@ def run(
     corpus = Corpus(inputs["corpus"])
     if corpus.info.level == "node":
         return _describe_nodes(corpus, draft)
-    features = _Features(corpus.info)
+    features = _FeatureStatistics(corpus.info)
     graphs = _collect(corpus, features, progress)
-    here = [code for code in range(len(SPLITS)) if (graphs.split == code).any()]
+    present = [code for code in range(len(SPLITS)) if (graphs.split == code).any()]
     train = graphs.split == SPLITS.index("train")
     rows = [
         {"split": SPLITS[code], "domain_id": domain, **graphs.of(members)}
@@ -93,16 +93,16 @@ def run(
                 **graphs.of(np.flatnonzero(graphs.split == code)),
                 "features": features.of(code),
             }
-            for code in here
+            for code in present
         ],
         "environments": [
             {"env_id": env, **graphs.of(members)}
             for (env,), members in _groups(np.where(train, graphs.env, -1))
             if env >= 0
         ],
-        "outside_training_sizes": _outside(graphs, here) if train.any() else {},
-        "shift": _shift(graphs, here) if train.any() else {},
-        "equal_to_training": _repeats(graphs, here) if train.any() else {},
+        "outside_training_sizes": _share_outside_training(graphs, present) if train.any() else {},
+        "shift": _shift(graphs, present) if train.any() else {},
+        "equal_to_training": _equal_to_training(graphs, present) if train.any() else {},
     }
     draft.write_bytes(STATISTICS, readable_json(document))
     return StageResult(
@@ -118,53 +118,53 @@ def run(
 def _describe_nodes(corpus: Corpus, draft: Draft) -> StageResult:
     """Describe the labelled nodes of the source graphs of a corpus."""
     info = corpus.info
-    known = {column.name for column in info.columns}
+    available = {column.name for column in info.columns}
     wanted = {"origin", "node_feat", "node_feat_index", "node_feat_value", "node_label",
               "node_split", "node_env_id", "node_domain_id"}  # fmt: skip
-    table = corpus.table(columns=sorted(known & wanted))
+    table = corpus.table(columns=sorted(available & wanted))
     table = table.filter(table.dense("graph", "origin") == ORIGINS.index("source"))
     classes = len(info.outputs) if info.task == "classification" else 2
-    found = node_report(table, classes)
-    document = {"corpus": corpus.key, "quantiles": QUANTILES, "level": "node", **found}
+    report = node_report(table, classes)
+    document = {"corpus": corpus.key, "quantiles": QUANTILES, "level": "node", **report}
     draft.write_bytes(STATISTICS, readable_json(document))
     return StageResult(
-        counts={"groups": len(found["splits"])},
-        warnings=tuple(node_warnings(found)),
-        summary={"name": info.name, "equal_to_training": found["equal_to_training"]},
+        counts={"groups": len(report["splits"])},
+        warnings=tuple(node_warnings(report)),
+        summary={"name": info.name, "equal_to_training": report["equal_to_training"]},
     )
 
 
-class _Features:
-    """What node features are in every split: means, or words that training never shows."""
+class _FeatureStatistics:
+    """Node feature statistics per split: means, or the share of nodes with unseen categories."""
 
     def __init__(self, info: CorpusInfo) -> None:
         columns = {column.name: column for column in info.columns}
         column = columns.get("node_feat")
         self.read = column is not None
         self._words = (column.features or ()) if column is not None else ()
-        self._seen = [np.zeros(len(each.words), dtype=bool) for each in self._words]
+        self._seen = [np.zeros(len(feature.words), dtype=bool) for feature in self._words]
         self._sums: dict[int, Array] = {}
 
     def add(self, table: GraphTable, code: int) -> None:
-        """Count the nodes of some graphs of one split; training comes first in a corpus."""
+        """Add the nodes of graphs of one split; the training split comes first in a corpus."""
         if not self.read:
             return
         values = table.dense("node", "node_feat")
         if self._words:
             if code == SPLITS.index("train"):
-                for place, seen in enumerate(self._seen):
-                    seen[np.unique(values[:, place])] = True
+                for column, seen in enumerate(self._seen):
+                    seen[np.unique(values[:, column])] = True
             new = np.zeros(len(values), dtype=bool)
-            for place, seen in enumerate(self._seen):
-                new |= ~seen[values[:, place]]
-            found = np.array([len(values), new.sum()], dtype=np.float64)
+            for column, seen in enumerate(self._seen):
+                new |= ~seen[values[:, column]]
+            sums = np.array([len(values), new.sum()], dtype=np.float64)
         else:
             wide = values[:, :_SHOWN_FEATURES].astype(np.float64)
-            found = np.concatenate([[len(wide)], wide.sum(axis=0), (wide**2).sum(axis=0)])
-        self._sums[code] = self._sums.get(code, 0) + found
+            sums = np.concatenate([[len(wide)], wide.sum(axis=0), (wide**2).sum(axis=0)])
+        self._sums[code] = self._sums.get(code, 0) + sums
 
     def of(self, code: int) -> dict[str, Any]:
-        """Return what is known of the features of a split."""
+        """Return the feature statistics of a split."""
         if code not in self._sums or not self._sums[code][0]:
             return {}
         count, *sums = self._sums[code].tolist()
@@ -179,13 +179,13 @@ class _Features:
         }  # fmt: skip
 
 
-def _collect(corpus: Corpus, features: _Features, progress: Progress) -> _Graphs:
+def _collect(corpus: Corpus, features: _FeatureStatistics, progress: Progress) -> _GraphStatistics:
     info = corpus.info
-    known = {column.name for column in info.columns}
+    available = {column.name for column in info.columns}
     names = [*("split", "domain_id", "env_id", "label"),
-             *(name for name in ("node_feat", "edge_attr") if name in known)]  # fmt: skip
+             *(name for name in ("node_feat", "edge_attr") if name in available)]  # fmt: skip
     classes = len(info.outputs) if info.task == "classification" else 2
-    parts: list[tuple[Array, ...]] = []
+    blocks: list[tuple[Array, ...]] = []
     done = 0
     for table in corpus.iter_tables(columns=names):
         split = table.dense("graph", "split").astype(np.int64)
@@ -193,14 +193,14 @@ def _collect(corpus: Corpus, features: _Features, progress: Progress) -> _Graphs
             features.add(table.filter(split == code), code)
         hard = table.dense("graph", "label")
         owner = np.arange(len(table))
-        parts.append(
+        blocks.append(
             (
                 split,
                 table.dense("graph", "domain_id"),
                 table.dense("graph", "env_id"),
                 table.num_nodes,
                 mean_degrees(table),
-                _largest(degrees(table), table),
+                _max_per_graph(degrees(table), table),
                 hard,
                 wl_hashes(table),
                 np.bincount(
@@ -210,20 +210,20 @@ def _collect(corpus: Corpus, features: _Features, progress: Progress) -> _Graphs
         )
         done += len(table)
         progress(done, len(corpus))
-    if not parts:
-        parts = [(*[np.zeros(0, dtype=np.int64)] * 8, np.zeros((0, classes), dtype=np.int64))]
-    return _Graphs(*map(np.concatenate, zip(*parts, strict=True)))
+    if not blocks:
+        blocks = [(*[np.zeros(0, dtype=np.int64)] * 8, np.zeros((0, classes), dtype=np.int64))]
+    return _GraphStatistics(*map(np.concatenate, zip(*blocks, strict=True)))
 
 
-def _largest(values: Ints, table: GraphTable) -> Ints:
-    """Return the largest value of the nodes of each graph, 0 without nodes."""
-    found = np.zeros(len(table), dtype=np.int64)
-    np.maximum.at(found, row_indices(table.node_ptr), values)
-    return found
+def _max_per_graph(values: Ints, table: GraphTable) -> Ints:
+    """Return the largest node value of each graph; 0 without nodes."""
+    largest = np.zeros(len(table), dtype=np.int64)
+    np.maximum.at(largest, row_indices(table.node_ptr), values)
+    return largest
 
 
 def _groups(*columns: Ints) -> Iterator[tuple[tuple[int, ...], Ints]]:
-    """Yield every combination of values in order, and the rows that have it."""
+    """Yield every combination of values in order, with its rows."""
     order = np.lexsort(columns[::-1])
     sorted_ = np.stack([column[order] for column in columns], axis=1)
     changes = np.flatnonzero((sorted_[1:] != sorted_[:-1]).any(axis=1)) + 1
@@ -231,49 +231,53 @@ def _groups(*columns: Ints) -> Iterator[tuple[tuple[int, ...], Ints]]:
         yield tuple(int(column[members[0]]) for column in columns), members
 
 
-def _held_out(here: Iterable[int]) -> list[int]:
-    return [code for code in here if SPLITS[code] != "train"]
+def _held_out(present: Iterable[int]) -> list[int]:
+    return [code for code in present if SPLITS[code] != "train"]
 
 
-def _outside(graphs: _Graphs, here: list[int]) -> dict[str, dict[str, float]]:
+def _share_outside_training(
+    graphs: _GraphStatistics, present: list[int]
+) -> dict[str, dict[str, float]]:
     """Return, per split, the share of graphs smaller or larger than any training graph."""
     train = graphs.nodes[graphs.split == SPLITS.index("train")]
     return {
         SPLITS[code]: share_outside(graphs.nodes[graphs.split == code], train.min(), train.max())
-        for code in _held_out(here)
+        for code in _held_out(present)
     }
 
 
-def _shift(graphs: _Graphs, here: list[int]) -> dict[str, dict[str, Any]]:
-    """Return, per split, how its domains and labels differ from those of training."""
-    found = {}
+def _shift(graphs: _GraphStatistics, present: list[int]) -> dict[str, dict[str, Any]]:
+    """Return, per split, the distance of its domains and labels from training."""
+    shifts = {}
     train = graphs.split == SPLITS.index("train")
-    for code in _held_out(here):
+    for code in _held_out(present):
         inside = graphs.split == code
-        far = distance(
+        distance = shift_distance(
             (graphs.domain[train], graphs.label[train]),
             (graphs.domain[inside], graphs.label[inside]),
         )
-        found[SPLITS[code]] = {
-            "domains_of_training": round(far.seen, 6),
-            "distance": round(far.variation, 6),
-            "distance_by_chance": round(far.chance, 6),
-            "none": far.none,
+        shifts[SPLITS[code]] = {
+            "domains_of_training": round(distance.seen, 6),
+            "distance": round(distance.variation, 6),
+            "distance_by_chance": round(distance.chance, 6),
+            "none": distance.none,
         }
-    return found
+    return shifts
 
 
-def _repeats(graphs: _Graphs, here: list[int]) -> dict[str, dict[str, Any]]:
-    """Return, per split, how many graphs have the hash of a training graph."""
+def _equal_to_training(graphs: _GraphStatistics, present: list[int]) -> dict[str, dict[str, Any]]:
+    """Return, per split, the number of graphs with the hash of a training graph."""
     train = graphs.split == SPLITS.index("train")
-    known, labels = graphs.hash[train], graphs.label[train]
-    found: dict[str, dict[str, Any]] = {}
-    for code in _held_out(here):
+    train_hashes, labels = graphs.hash[train], graphs.label[train]
+    repeated: dict[str, dict[str, Any]] = {}
+    for code in _held_out(present):
         inside = graphs.split == code
-        count, other = repeats(graphs.hash[inside], graphs.label[inside], known, labels)
+        count, other = count_repeated(
+            graphs.hash[inside], graphs.label[inside], train_hashes, labels
+        )
         share = round(count / int(inside.sum()), 6)
-        found[SPLITS[code]] = {"graphs": count, "share": share, "with_another_label": other}
-    return found
+        repeated[SPLITS[code]] = {"graphs": count, "share": share, "with_another_label": other}
+    return repeated
 
 
 def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
@@ -284,9 +288,9 @@ def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
         alike = share["below"] + share["above"] == 0
         if info.domain in SIZE_DOMAINS and split.startswith("ood") and alike:
             yield f"no graph of {split} is larger or smaller than the training graphs"
-    yield from unshifted(document["shift"])
+    yield from no_shift_warnings(document["shift"])
     for split, same in document["equal_to_training"].items():
-        if same["share"] >= _TOLD:
+        if same["share"] >= MIN_REPORTED_SHARE:
             yield (
                 f"{same['graphs']:,} graphs of {split} ({same['share']:.1%}) look like a training "
                 f"graph, {same['with_another_label']:,} of them with another label"

@@ -1,12 +1,12 @@
-"""What is said about a corpus to people and machines: what it is, how it was made, its limits."""
+"""Text about a corpus for dataset cards and metadata: description, lineage and limitations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from gsx.stages.export.request import Given
-from gsx.stages.task_text import task_words
+from gsx.stages.export.request import ExportRequest
+from gsx.stages.task_text import task_description
 from gsx.storage.artifacts.manifest import Manifest
 
 _LICENCES = {
@@ -19,66 +19,70 @@ _LICENCES = {
     "gpl-3.0": "GPL-3.0-only",
     "odc-by": "ODC-By-1.0",
 }
-"""Identifiers of the Hub, and those of SPDX."""
-EXTRAPOLATION = "Graph Structure Extrapolation (Li, Gui, Luo, Ji, ICML 2024)"
+"""Licence identifier of the Hugging Face Hub → SPDX identifier."""
+GSX_METHOD = "Graph Structure Extrapolation (Li, Gui, Luo, Ji, ICML 2024)"
 
 
-def licence_id(text: str) -> str | None:
-    """Return the identifier the Hub knows, if the licence begins with its name."""
-    found = re.match(r"[A-Za-z0-9.-]+", text)
-    word = found[0].lower().rstrip(".,;") if found else ""
+def hub_licence_id(text: str) -> str | None:
+    """Return the Hub's identifier of a licence that starts with one, else None."""
+    match = re.match(r"[A-Za-z0-9.-]+", text)
+    word = match[0].lower().rstrip(".,;") if match else ""
     return word if word in _LICENCES else None
 
 
 def spdx_url(text: str) -> str:
-    """Return the page of the licence where it is a known one, else what was stated."""
-    found = licence_id(text)
-    return f"https://spdx.org/licenses/{_LICENCES[found]}.html" if found else text or "not stated"
+    """Return the SPDX page of a known licence, else the text itself."""
+    identifier = hub_licence_id(text)
+    return (
+        f"https://spdx.org/licenses/{_LICENCES[identifier]}.html"
+        if identifier
+        else text or "not stated"
+    )
 
 
-def about(given: Given) -> str:
-    """Say in a few sentences what the corpus is."""
-    corpus, info = given.corpus, given.corpus.info
+def corpus_description(request: ExportRequest) -> str:
+    """Return a few sentences that describe the corpus."""
+    corpus, info = request.corpus, request.corpus.info
     items = sum((corpus.nodes or corpus.splits).values())
-    what = "nodes" if corpus.nodes else "graphs"
+    item = "nodes" if corpus.nodes else "graphs"
     lines = [info.description.strip()] if info.description else []
     lines.append(
-        f"{items:,} labelled {what} in the splits {', '.join(corpus.nodes or corpus.splits)}; "
-        f"what shifts between them is the {info.domain}. {task_words(info)}"
+        f"{items:,} labelled {item} in the splits {', '.join(corpus.nodes or corpus.splits)}; "
+        f"what shifts between them is the {info.domain}. {task_description(info)}"
     )
-    if given.augmented:
+    if request.num_augmented:
         lines.append(
-            f"{given.augmented:,} training graphs are synthetic: made from training graphs by "
-            f"{' and '.join(_methods(given.lineage))}. The column `origin` "
+            f"{request.num_augmented:,} training graphs are synthetic: made from training graphs "
+            f"by {' and '.join(_methods(request.lineage))}. The column `origin` "
             "tells which, and `provenance` where every node, edge and label of them came from"
-            + ("; of g-mixup, how classes were mixed." if _mixed(given) else ".")
+            + ("; of g-mixup, how classes were mixed." if _uses_g_mixup(request) else ".")
         )
     return " ".join(lines)
 
 
-def _mixed(given: Given) -> bool:
-    """Say whether some graphs are those of no parent."""
-    return "g-mixup" in _methods(given.lineage)
+def _uses_g_mixup(request: ExportRequest) -> bool:
+    """Return whether some graphs have no parents because g-mixup generated them."""
+    return "g-mixup" in _methods(request.lineage)
 
 
 def _methods(lineage: Sequence[Manifest]) -> list[str]:
-    """Name what made synthetic graphs, the first of them first."""
-    found = [
-        m.config["method"] if m.stage == "augment" else EXTRAPOLATION
+    """Return the names of the methods that generated graphs, in order of application."""
+    methods = [
+        m.config["method"] if m.stage == "augment" else GSX_METHOD
         for m in reversed(lineage)
         if m.stage in ("generate", "augment")
     ]
-    return list(dict.fromkeys(found)) or [EXTRAPOLATION]
+    return list(dict.fromkeys(methods)) or [GSX_METHOD]
 
 
-def made_by(given: Given) -> Iterator[str]:
-    """Yield one line per step that led to the corpus, the last one first."""
-    for manifest in given.lineage:
+def lineage_lines(request: ExportRequest) -> Iterator[str]:
+    """Yield one line per stage of the lineage, the last stage first."""
+    for manifest in request.lineage:
         if manifest.stage == "export":
             continue
         options = ", ".join(f"{key} = {_short(value)}" for key, value in manifest.config.items())
-        made = f"**{manifest.stage}** v{manifest.stage_version}, {manifest.kind}"
-        yield f"- {made} `{manifest.key[:12]}`: {options or 'no options'}"
+        step = f"**{manifest.stage}** v{manifest.stage_version}, {manifest.kind}"
+        yield f"- {step} `{manifest.key[:12]}`: {options or 'no options'}"
         yield from (f"  - raw file `{name}`, SHA-256 `{sha}`" for name, sha in manifest.raw.items())
 
 
@@ -86,36 +90,36 @@ def _short(value: object) -> str:
     return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def limits(given: Given) -> list[str]:
-    """Return what a user should know: warnings, what was left out, what is not real."""
-    manifest = given.corpus.artifact.manifest
+def limitations(request: ExportRequest) -> list[str]:
+    """Return warnings, dropped items and caveats about synthetic graphs."""
+    manifest = request.corpus.artifact.manifest
     lines = [*manifest.warnings]
-    lines += [f"{each.count:,} left out: {each.reason}" for each in manifest.dropped]
+    lines += [f"{drop.count:,} left out: {drop.reason}" for drop in manifest.dropped]
     lines += [f"{count:,} {name.replace('_', ' ')} are in the graphs"
               for name, count in manifest.summary.get("oddities", {}).items() if count]  # fmt: skip
-    if given.augmented:
+    if request.num_augmented:
         lines += [
             "Synthetic graphs are for training. Scores belong to the held-out splits, which hold "
             "source graphs only.",
-            *_label_lines(given.lineage),
+            *_label_lines(request.lineage),
             "Augmentation alone cannot show which features are causal; compare with training on "
             "`origin = source`.",
             *quality_lines(manifest),
-            *_extractor_lines(given.lineage),
+            *_extractor_lines(request.lineage),
         ]
     return lines
 
 
 def _label_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
-    """Yield what labels of synthetic graphs are worth."""
+    """Yield caveats about the labels of synthetic graphs."""
     methods = _methods(lineage)
-    made = [m.summary.get("quality", {}) for m in lineage if m.stage == "generate"]
-    if any(name.startswith("option_") for quality in made for name in quality):
+    qualities = [m.summary.get("quality", {}) for m in lineage if m.stage == "generate"]
+    if any(name.startswith("option_") for quality in qualities for name in quality):
         yield (
             "Labels of spliced graphs are those of the pieces that were found to decide them, so "
             "they are as right as the extractor; where labels were mixed they are soft."
         )
-    if any("featx" in quality for quality in made):
+    if any("featx" in quality for quality in qualities):
         yield (
             "Where features were moved, labels and structure stayed: this is right where the "
             "features that the mask chose do not make the label."
@@ -123,7 +127,7 @@ def _label_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
     for method in methods:
         if method == "g-mixup":
             yield "Graphs of g-mixup are drawn from means over two classes; their labels are soft."
-        elif method != EXTRAPOLATION:
+        elif method != GSX_METHOD:
             yield (
                 f"Graphs of {method} have the label of the graph they were made of, whether or not "
                 "what is left of it still tells it."
@@ -131,7 +135,7 @@ def _label_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
 
 
 def _extractor_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
-    """Yield how well the causal pieces were found, where a truth is known."""
+    """Yield the accuracy of causal subgraphs if the dataset has a ground truth."""
     for manifest in lineage:
         causal = manifest.summary.get("quality", {}).get("causal")
         if manifest.kind == "extractor" and isinstance(causal, dict) and "iou" in causal:
@@ -142,7 +146,7 @@ def _extractor_lines(lineage: Sequence[Manifest]) -> Iterator[str]:
 
 
 def quality_lines(manifest: Manifest) -> list[str]:
-    """Return the figures of the manifest that speak for or against the synthetic graphs."""
+    """Return quality statistics of the synthetic graphs from a manifest."""
     quality = manifest.summary.get("quality", {})
     lines = []
     for name, row in quality.items() if isinstance(quality, dict) else ():
@@ -154,9 +158,9 @@ def quality_lines(manifest: Manifest) -> list[str]:
                 f"{row['overlap_with_held_out']:,} equal to a held-out graph."
             )
         if name == "featx" and isinstance(row, dict):
-            many = row.get("graphs", row.get("moved_nodes"))
+            num_items = row.get("graphs", row.get("moved_nodes"))
             lines.append(
-                f"FeatX: {row['moved_features']:,} features of {many:,} "
+                f"FeatX: {row['moved_features']:,} features of {num_items:,} "
                 f"{'graphs' if 'graphs' in row else 'nodes'} were to move; "
                 f"{row['unchanged']:,} of these came out as they were."
             )

@@ -1,4 +1,4 @@
-"""Croissant 1.1: the description of a dataset that machines read, and what it says of risks."""
+"""Croissant 1.1 metadata of a corpus, with the fields of the RAI vocabulary."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from gsx import __version__
 from gsx.schema import Column
-from gsx.stages.export.card_text import about, limits, made_by, spdx_url
-from gsx.stages.export.request import Given
+from gsx.stages.export.card_text import corpus_description, limitations, lineage_lines, spdx_url
+from gsx.stages.export.request import ExportRequest
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.manifest import FileEntry
 
@@ -57,12 +57,12 @@ _CONTEXT: dict[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-"""The context of the standard, version 1.1."""
+"""JSON-LD context of Croissant 1.1."""
 
 
-def document(given: Given, files: Mapping[str, FileEntry]) -> bytes:
+def croissant_json(request: ExportRequest, files: Mapping[str, FileEntry]) -> bytes:
     """Return ``croissant.json``."""
-    info = given.corpus.info
+    info = request.corpus.info
     return readable_json(
         {
             "@context": _CONTEXT,
@@ -72,19 +72,19 @@ def document(given: Given, files: Mapping[str, FileEntry]) -> bytes:
                 "http://mlcommons.org/croissant/RAI/1.0",
             ],
             "name": info.name,
-            "description": about(given),
+            "description": corpus_description(request),
             "version": "1.0.0",
             "license": spdx_url(info.licence),
             "citeAs": info.citation
-            or f"{info.name}, content {given.corpus.artifact.manifest.digest}",
-            "datePublished": given.date,
-            "creator": {"@type": "sc:Organization", "name": given.creator or "not stated"},
-            "url": given.url or f"urn:sha256:{given.corpus.artifact.manifest.digest}",
+            or f"{info.name}, content {request.corpus.artifact.manifest.digest}",
+            "datePublished": request.date,
+            "creator": {"@type": "sc:Organization", "name": request.creator or "not stated"},
+            "url": request.url or f"urn:sha256:{request.corpus.artifact.manifest.digest}",
             "keywords": ["graphs", "out-of-distribution", info.domain, info.task],
             "isLiveDataset": False,
             "distribution": _distribution(files),
-            "recordSet": [_splits(given), _environments(given), _graphs(given)],
-            **_responsible(given),
+            "recordSet": [_splits(request), _environments(request), _graphs(request)],
+            **_rai_fields(request),
         }
     )
 
@@ -103,7 +103,7 @@ def _distribution(files: Mapping[str, FileEntry]) -> list[dict[str, Any]]:
         for name, entry in sorted(files.items())
         if name.endswith(".parquet")
     ]
-    every = {
+    shard_set = {
         "@type": "cr:FileSet",
         "@id": "shards",
         "name": "shards",
@@ -111,10 +111,10 @@ def _distribution(files: Mapping[str, FileEntry]) -> list[dict[str, Any]]:
         "encodingFormat": _PARQUET,
         "includes": "data/*.parquet",
     }
-    return [*shards, every]
+    return [*shards, shard_set]
 
 
-def _splits(given: Given) -> dict[str, Any]:
+def _splits(request: ExportRequest) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
         "@id": "splits",
@@ -123,11 +123,11 @@ def _splits(given: Given) -> dict[str, Any]:
         "dataType": "cr:Split",
         "key": {"@id": "splits/name"},
         "field": [_inline("splits", "name", "sc:Text", "Name of the split.")],
-        "data": [{"splits/name": name} for name in given.corpus.splits],
+        "data": [{"splits/name": name} for name in request.corpus.splits],
     }
 
 
-def _environments(given: Given) -> dict[str, Any]:
+def _environments(request: ExportRequest) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
         "@id": "environments",
@@ -141,23 +141,23 @@ def _environments(given: Given) -> dict[str, Any]:
         ],
         "data": [
             {f"environments/{name}": row[name] for name in ("id", "name", "origin")}
-            for row in given.corpus.environments
+            for row in request.corpus.environments
         ],
     }
 
 
-def _inline(record: str, name: str, kind: str, doc: str) -> dict[str, Any]:
+def _inline(record: str, name: str, data_type: str, doc: str) -> dict[str, Any]:
     return {
         "@type": "cr:Field",
         "@id": f"{record}/{name}",
         "name": name,
         "description": doc,
-        "dataType": kind,
+        "dataType": data_type,
     }
 
 
-def _graphs(given: Given) -> dict[str, Any]:
-    fields = [_field(column) for column in given.corpus.info.columns]
+def _graphs(request: ExportRequest) -> dict[str, Any]:
+    fields = [_field(column) for column in request.corpus.info.columns]
     for name in ("num_nodes", "num_edges"):
         doc = "nodes of the graph" if name == "num_nodes" else "edges as stored, both directions"
         fields.append(_field(Column(name=name, axis="graph", dtype="int32", doc=doc)))
@@ -176,10 +176,10 @@ def _field(column: Column) -> dict[str, Any]:
     shape = ["-1"] if column.axis != "graph" else []
     shape += ["-1"] if column.ragged and column.dtype != "text" else []
     shape += [str(column.width)] if column.width is not None else []
-    head, _, inside = column.name.partition(".")
-    source: dict[str, Any] = {"fileSet": {"@id": "shards"}, "extract": {"column": head}}
-    if inside:
-        source["transform"] = {"jsonPath": inside}
+    column_name, _, json_path = column.name.partition(".")
+    source: dict[str, Any] = {"fileSet": {"@id": "shards"}, "extract": {"column": column_name}}
+    if json_path:
+        source["transform"] = {"jsonPath": json_path}
     return {
         "@type": "cr:Field",
         "@id": f"graphs/{column.name}",
@@ -191,16 +191,22 @@ def _field(column: Column) -> dict[str, Any]:
     }
 
 
-def _responsible(given: Given) -> dict[str, Any]:
-    """Return the fields of the RAI vocabulary: where data came from, its limits, its uses."""
-    info = given.corpus.info
-    raw = [f"{name} (SHA-256 {sha})" for each in given.lineage for name, sha in each.raw.items()]
+def _rai_fields(request: ExportRequest) -> dict[str, Any]:
+    """Return the fields of the RAI vocabulary: data collection, limitations and use cases."""
+    info = request.corpus.info
+    raw = [
+        f"{name} (SHA-256 {sha})"
+        for manifest in request.lineage
+        for name, sha in manifest.raw.items()
+    ]
     collected = f"Raw files: {'; '.join(raw)}." if raw else "Built by a program; no raw files."
-    synthetic = f"{given.augmented} graphs of the training split are synthetic (column `origin`)."
-    found = {
+    synthetic = (
+        f"{request.num_augmented} graphs of the training split are synthetic (column `origin`)."
+    )
+    fields = {
         "dataCollection": f"{info.description or info.name} {collected}",
         "dataCollectionType": ["Secondary Data Analysis" if raw else "Software Collection"],
-        "dataPreprocessingProtocol": [line.removeprefix("- ") for line in made_by(given)],
+        "dataPreprocessingProtocol": [line.removeprefix("- ") for line in lineage_lines(request)],
         "dataManipulationProtocol": (
             f"Written by gsx {__version__}; every option, seed and input hash is in "
             f"`lineage/*.json`. {synthetic}"
@@ -213,7 +219,7 @@ def _responsible(given: Given) -> dict[str, Any]:
         "dataBiases": [
             f"Splits differ on purpose: the {info.domain} shifts between training and `ood` splits."
         ],
-        "dataLimitations": limits(given) or ["None known."],
+        "dataLimitations": limitations(request) or ["None known."],
         "dataUseCases": ["Training and evaluating graph classifiers under distribution shift."],
         "dataSocialImpact": "None is known beyond that of the raw data.",
         "personalSensitiveInformation": [
@@ -223,4 +229,4 @@ def _responsible(given: Given) -> dict[str, Any]:
             "A release never changes and is named by its content digest; a correction is a new one."
         ),
     }
-    return {f"rai:{name}": value for name, value in found.items()}
+    return {f"rai:{name}": value for name, value in fields.items()}

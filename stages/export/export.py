@@ -1,24 +1,21 @@
-"""Write a corpus for people who do not have gsx: a directory that explains and verifies itself."""
+"""Export a corpus to a directory that other tools read and that verifies itself."""
 
 from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast
 
 from gsx.errors import UsageError
-from gsx.stages.export.request import Given, LabelMode
+from gsx.stages.export.formats import ExportFormat, format_named
+from gsx.stages.export.request import ExportRequest, LabelMode
 from gsx.storage.artifacts.manifest import RUN_RECORD, Dropped, Manifest, Parent
 from gsx.storage.artifacts.publish import Identity, StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.sharing.bundle import Bundle, build_bundle
 
-Layout = Literal["portable", "pyg", "good", "ogb", "dgl", "csv", "smi", "sdf"]
-HARDENED = ("good", "ogb", "dgl")
-"""Layouts whose readers expect hard labels, unless `soft` is asked for."""
 VERSION = 1
 
 
@@ -26,17 +23,19 @@ def export(
     corpus: Corpus,
     lineage: Sequence[Manifest],
     target: Path,
-    layout: Layout = "portable",
+    format_name: str = "portable",
     *,
     creator: str = "",
     url: str = "",
     labels: LabelMode = "same-class",
 ) -> tuple[Artifact, bool]:
-    """Write ``corpus`` to the directory ``target`` and say whether it was there before.
+    """Export ``corpus`` to the directory ``target``.
 
-    ``lineage`` are the manifests of the corpus and of what it was made from.
+    ``lineage`` holds the manifests of the corpus and of its ancestors. Return the exported artifact
+    and whether it existed before.
     """
-    given = Given(
+    export_format = format_named(format_name)
+    request = ExportRequest(
         corpus=corpus,
         lineage=tuple(lineage),
         date=today(),
@@ -45,82 +44,78 @@ def export(
         labels=labels,
     )
 
-    def fill(bundle: Bundle) -> StageResult:
-        _fill(layout)(bundle, given)
-        return _outcome(given, layout)
+    def write(bundle: Bundle) -> StageResult:
+        export_format.write(bundle, request)
+        return _result(request, export_format)
 
-    return build_bundle(target, _identity(given, layout), fill, run=_run_record(corpus.artifact))
+    identity = _identity(request, export_format)
+    return build_bundle(target, identity, write, run=_run_record(corpus.artifact))
 
 
-def _outcome(given: Given, layout: Layout) -> StageResult:
-    """Return what the manifest says: all that the corpus says, and what a layout left out."""
-    source = given.corpus.artifact.manifest
+def _result(request: ExportRequest, export_format: ExportFormat) -> StageResult:
+    """Return the result of the source corpus, minus the graphs that the format drops."""
+    source = request.corpus.artifact.manifest
     counts, dropped = dict(source.counts), source.dropped
-    if layout in HARDENED and given.corpus.info.level == "node":
-        from gsx.stages.export.node_arrays import soft_nodes
+    if export_format.hard_labels and request.corpus.info.level == "node":
+        from gsx.stages.export.node_arrays import count_soft_nodes
 
-        soft_count = soft_nodes(given)
-        if soft_count:
+        num_soft = count_soft_nodes(request)
+        if num_soft:
             reason = (
                 "soft labels of nodes, now in no split (`--labels argmax` or `soft` keeps them)"
             )
-            dropped = (*dropped, Dropped(reason=reason, count=soft_count))
-    elif layout in HARDENED and given.labels == "same-class":
-        from gsx.stages.export.hard_labels import soft_labels
+            dropped = (*dropped, Dropped(reason=reason, count=num_soft))
+    elif export_format.hard_labels and request.labels == "same-class":
+        from gsx.stages.export.hard_labels import count_soft_labels
 
-        soft = soft_labels(given)
+        soft = count_soft_labels(request)
         counts = {split: count - soft.get(split, 0) for split, count in counts.items()}
         if any(soft.values()):
             reason = "soft labels (`--labels argmax` or `soft` keeps such graphs)"
             dropped = (*dropped, Dropped(reason=reason, count=sum(soft.values())))
-    if layout in ("smi", "sdf"):
-        from gsx.stages.export.formats.molecules import without_smiles
+    if export_format.molecules:
+        from gsx.stages.export.formats.molecules import count_without_smiles
 
-        none = without_smiles(given)
-        counts = {split: count - none.get(split, 0) for split, count in counts.items()}
-        if any(none.values()):
-            dropped = (*dropped, Dropped(reason="no molecules", count=sum(none.values())))
-    return StageResult(counts=counts, dropped=dropped, warnings=source.warnings, summary=source.summary)
-
-
-def _fill(layout: Layout) -> Callable[[Bundle, Given], None]:
-    """Return what writes a layout; only that is imported, for some need torch or RDKit."""
-    from importlib import import_module
-
-    module = {"smi": "molecules", "sdf": "molecules"}.get(layout, layout)
-    name = {"smi": "fill_smiles", "sdf": "fill_structures"}.get(layout, "fill")
-    found = getattr(import_module(f"gsx.stages.export.formats.{module}"), name)
-    return cast("Callable[[Bundle, Given], None]", found)
+        missing = count_without_smiles(request)
+        counts = {split: count - missing.get(split, 0) for split, count in counts.items()}
+        if any(missing.values()):
+            dropped = (*dropped, Dropped(reason="no molecules", count=sum(missing.values())))
+    return StageResult(
+        counts=counts, dropped=dropped, warnings=source.warnings, summary=source.summary
+    )
 
 
 def today() -> str:
-    """Return the day of the export, or that of ``SOURCE_DATE_EPOCH``, so that bytes can repeat."""
+    """Return the current date, or the date of ``SOURCE_DATE_EPOCH`` for reproducible exports."""
     moment = os.environ.get("SOURCE_DATE_EPOCH")
     if moment is None:
         return datetime.datetime.now(datetime.UTC).date().isoformat()
     if not moment.isdecimal():
-        raise UsageError(f"SOURCE_DATE_EPOCH must be whole seconds since 1970; got `{moment}`")
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH: `{moment}` is not a number of seconds since 1970. Set it to a "
+            "whole number, or unset it."
+        )
     return datetime.datetime.fromtimestamp(int(moment), datetime.UTC).date().isoformat()
 
 
-def _identity(given: Given, layout: Layout) -> Identity:
-    source = given.corpus.artifact.manifest
+def _identity(request: ExportRequest, export_format: ExportFormat) -> Identity:
+    source = request.corpus.artifact.manifest
     parent = Parent(role="corpus", kind="corpus", key=source.key, digest=source.digest)
-    said = {name: value for name in ("creator", "url") if (value := getattr(given, name))}
-    if layout in HARDENED:
-        said["labels"] = given.labels
+    options = {name: value for name in ("creator", "url") if (value := getattr(request, name))}
+    if export_format.hard_labels:
+        options["labels"] = request.labels
     return Identity(
-        kind="corpus" if layout == "portable" else "export",
+        kind="corpus" if export_format.name == "portable" else "export",
         stage="export",
         stage_version=VERSION,
-        config={"layout": layout, "date": given.date, **said},
+        config={"layout": export_format.name, "date": request.date, **options},
         parents=(parent,),
         seeds=source.seeds,
     )
 
 
 def _run_record(artifact: Artifact) -> bytes | None:
-    """Return how the corpus was made: versions, platform, time; None where that is not known."""
+    """Return the run record of the source corpus (versions, platform, time), or None."""
     try:
         return artifact.location.read_bytes(RUN_RECORD, limit=1 << 20)
     except OSError:

@@ -1,4 +1,4 @@
-"""What layouts of labelled nodes share: all graphs as one, and labels other tools can hold."""
+"""All graphs of a node-labelled corpus as one disconnected graph, for formats that need arrays."""
 
 from __future__ import annotations
 
@@ -10,98 +10,104 @@ from gsx.errors import UsageError
 from gsx.pyg import densify_features
 from gsx.ragged import Array, Ints, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
-from gsx.stages.export.request import Given, LabelMode
+from gsx.stages.export.request import ExportRequest, LabelMode
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
 _COLUMNS = {"graph_id", "origin", "provenance.parents", "node_feat", "node_feat_index",
             "node_feat_value", "edge_attr", "node_y", "node_label", "node_env_id",
             "node_domain_id", "node_split"}  # fmt: skip
-MOST_VALUES = 500_000_000
-"""Features of all nodes that are written as plain rows: two gigabytes."""
+MAX_VALUES = 500_000_000
+"""Largest number of feature values that is written densely: 2 GB of float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeArrays:
-    """All graphs of a corpus as one, replicas beside their source without edges between."""
+    """Source graphs and replicas as one graph without edges between them."""
 
     table: GraphTable
     src: Ints
     dst: Ints
-    """``[E]`` ends of edges, numbered through all graphs."""
+    """``[E]`` end nodes of the edges, as row numbers of ``table``."""
     y: Array
-    """``[N]`` classes, -1 where none is known; or ``[N, C]``."""
+    """``[N]`` class ids, -1 if unknown; or ``[N, C]``."""
     split: Ints
-    """``[N]`` split, or that of no split: held-out nodes of replicas, labels that a mode leaves."""
-    env: Ints
-    domain: Ints
-    graph: Ints
-    """``[N]`` the graph a node is of."""
-    number: Ints
-    """``[N]`` its number in that graph."""
+    """``[N]`` split code. Held-out nodes of replicas and nodes that the label mode drops have the
+    code of ``all`` and belong to no split."""
+    env_id: Ints
+    domain_id: Ints
+    graph_id: Ints
+    """``[N]`` graph of every node."""
+    node: Ints
+    """``[N]`` number of the node within its graph."""
 
-    def inside(self, split: str) -> Array:
-        """Say which nodes a split holds."""
-        found: Array = self.split == SPLITS.index(split)
-        return found
+    def in_split(self, split: str) -> Array:
+        """Return a boolean mask ``[N]`` of the nodes of a split."""
+        mask: Array = self.split == SPLITS.index(split)
+        return mask
 
 
-def node_arrays(given: Given, layout: str, most: int = MOST_VALUES) -> NodeArrays:
-    """Read a corpus that labels nodes; refuse one whose features are too many for plain rows."""
-    info = given.corpus.info
-    known = {column.name for column in info.columns}
-    stored = given.corpus.table(columns=sorted(_COLUMNS & known))
-    require_few(info, stored.total_nodes, layout, most)
+def node_arrays(
+    request: ExportRequest, format_name: str, max_values: int = MAX_VALUES
+) -> NodeArrays:
+    """Read a node-labelled corpus with dense features.
+
+    Raise ``UsageError`` if there are more than ``max_values`` feature values.
+    """
+    info = request.corpus.info
+    available = {column.name for column in info.columns}
+    stored = request.corpus.table(columns=sorted(_COLUMNS & available))
+    check_dense_size(info, stored.total_nodes, format_name, max_values)
     table = densify_features(stored, info)
     owner = row_indices(table.node_ptr)
     split = table.dense("node", "node_split").astype(np.int64)
-    again = table.dense("graph", "origin")[owner] != ORIGINS.index("source")
-    away = SPLITS.index("all")
-    split = np.where(again & (split != SPLITS.index("train")), away, split)
-    y, soft = hardened(table, info, given.labels)
+    is_replica = table.dense("graph", "origin")[owner] != ORIGINS.index("source")
+    no_split = SPLITS.index("all")
+    split = np.where(is_replica & (split != SPLITS.index("train")), no_split, split)
+    y, dropped = node_labels(table, info, request.labels)
     src, dst = global_edges(table)
     return NodeArrays(
         table=table,
         src=src,
         dst=dst,
         y=y,
-        split=np.where(soft, away, split),
-        env=table.dense("node", "node_env_id").astype(np.int64),
-        domain=table.dense("node", "node_domain_id").astype(np.int64),
-        graph=table.dense("graph", "graph_id")[owner],
-        number=np.arange(table.total_nodes) - table.node_ptr[owner],
+        split=np.where(dropped, no_split, split),
+        env_id=table.dense("node", "node_env_id").astype(np.int64),
+        domain_id=table.dense("node", "node_domain_id").astype(np.int64),
+        graph_id=table.dense("graph", "graph_id")[owner],
+        node=np.arange(table.total_nodes) - table.node_ptr[owner],
     )
 
 
-def require_few(info: CorpusInfo, nodes: int, layout: str, most: int) -> None:
-    """Refuse features that would fill a disk once their zeros are written."""
-    if nodes * info.num_features > most:
+def check_dense_size(info: CorpusInfo, num_nodes: int, format_name: str, max_values: int) -> None:
+    """Raise ``UsageError`` if dense features would have more than ``max_values`` values."""
+    if num_nodes * info.num_features > max_values:
         raise UsageError(
-            f"{info.name} has {nodes:,} nodes of {info.num_features:,} features, and `{layout}` "
-            f"writes every zero of them: more than {most:,} values. Export it with `--to portable`,"
-            " `pyg` or `csv`, which keep sparse features sparse."
+            f"{info.name} has {num_nodes:,} nodes with {info.num_features:,} features, and "
+            f"`{format_name}` stores features densely, at most {max_values:,} values. Use `--to "
+            "portable`, `pyg` or `csv`, which keep sparse features sparse."
         )
 
 
-def hardened(table: GraphTable, info: CorpusInfo, mode: LabelMode) -> tuple[Array, Array]:
-    """Return labels of nodes in a mode, and which nodes the mode takes out of their split."""
+def node_labels(table: GraphTable, info: CorpusInfo, mode: LabelMode) -> tuple[Array, Array]:
+    """Return node labels in a label mode, and a mask ``[N]`` of the nodes that the mode drops."""
     y = table.dense("node", "node_y")
-    nobody = np.zeros(len(y), dtype=bool)
+    none_dropped = np.zeros(len(y), dtype=bool)
     if mode == "soft" or info.task == "regression":
-        return y, nobody
+        return y, none_dropped
     if info.task == "classification":
-        known = ~np.isnan(y).any(axis=1)
-        best = np.where(known, np.nan_to_num(y).argmax(axis=1), -1).astype(np.int64)
-        soft = known & (table.dense("node", "node_label") < 0)
-        return best, soft if mode == "same-class" else nobody
-    near = np.where(np.isnan(y), np.nan, np.round(y)).astype(np.float32)
-    torn: Array = np.any(~np.isnan(y) & (y != near), axis=1)
-    return near, torn if mode == "same-class" else nobody
+        labelled = ~np.isnan(y).any(axis=1)
+        best = np.where(labelled, np.nan_to_num(y).argmax(axis=1), -1).astype(np.int64)
+        soft = labelled & (table.dense("node", "node_label") < 0)
+        return best, soft if mode == "same-class" else none_dropped
+    rounded = np.where(np.isnan(y), np.nan, np.round(y)).astype(np.float32)
+    fractional: Array = np.any(~np.isnan(y) & (y != rounded), axis=1)
+    return rounded, fractional if mode == "same-class" else none_dropped
 
 
-def soft_nodes(given: Given) -> int:
-    """Return how many nodes a mode takes out of their split."""
+def count_soft_nodes(request: ExportRequest) -> int:
+    """Return the number of nodes that the label mode removes from their split."""
     names = ["node_y", "node_label"]
-    found = [hardened(table, given.corpus.info, given.labels)[1]
-             for table in given.corpus.iter_tables(columns=names)]  # fmt: skip
-    return sum(int(soft.sum()) for soft in found)
+    dropped = [node_labels(table, request.corpus.info, request.labels)[1]
+               for table in request.corpus.iter_tables(columns=names)]  # fmt: skip
+    return sum(int(mask.sum()) for mask in dropped)

@@ -1,4 +1,4 @@
-"""What an export is given: the corpus, how it was made, and what the person said about it."""
+"""Inputs of an export: the corpus, its lineage and the options of ``gsx export``."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from gsx.storage.corpora.corpus import Corpus
 
 SOURCE = ORIGINS.index("source")
 LabelMode = Literal["same-class", "argmax", "soft"]
-"""Leave graphs with soft labels out, take their likeliest class, or keep labels as they are."""
+"""Drop graphs with soft labels, use their most likely class, or keep soft labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """One corpus on its way out."""
+class ExportRequest:
+    """One corpus to export, with the options of the export."""
 
     corpus: Corpus
     lineage: tuple[Manifest, ...]
-    """Manifest of the corpus and of what it was made from, as far as that is known."""
+    """Manifests of the corpus and of its ancestors, as far as they are available."""
     date: str
-    """Day of the export, YYYY-MM-DD."""
+    """Date of the export, YYYY-MM-DD."""
     creator: str = ""
     url: str = ""
     labels: LabelMode = "same-class"
-    """What becomes of soft labels where a layout knows hard ones only."""
+    """Treatment of soft labels in formats that expect hard ones."""
 
     @property
-    def augmented(self) -> int:
-        """How many graphs were made from others."""
+    def num_augmented(self) -> int:
+        """Number of graphs that are not source graphs."""
         shards = range(len(self.corpus.shards))
-        codes = [self.corpus.graph_columns(number, ["origin"])["origin"] for number in shards]
-        return sum(int(np.count_nonzero(np.asarray(each) != SOURCE)) for each in codes)
+        origins = [self.corpus.graph_columns(index, ["origin"])["origin"] for index in shards]
+        return sum(int(np.count_nonzero(np.asarray(codes) != SOURCE)) for codes in origins)

@@ -1,4 +1,4 @@
-"""Tensors as files of torch: nothing but what they show, and a full disk told as what it is."""
+"""Save tensors with torch, without unused storage and with disk errors as ``OSError``."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-_PROBE = 1 << 20
+_PROBE_SIZE = 1 << 20
 
 
 def save_tensors(path: Path, value: object) -> None:
-    """Save a value with torch; what the disk refuses is an OSError, as everywhere else."""
+    """Save a value with ``torch.save``; raise ``OSError`` if the disk refuses it."""
     try:
-        torch.save(_alone(value), path)
+        torch.save(_with_own_storage(value), path)
     except RuntimeError:
-        _probe(path)
+        _probe_disk(path)
         raise
 
 
-def _alone(value: Any) -> Any:  # noqa: ANN401
-    """Return a value whose tensors own what they show.
+def _with_own_storage(value: Any) -> Any:  # noqa: ANN401
+    """Return the value with views replaced by copies.
 
-    torch writes the whole storage behind a view: no graphs, cut out of some, would be written with
-    all of them.
+    torch writes the whole storage behind a view: an empty slice of a split would be written with
+    all graphs of the split.
     """
     if isinstance(value, torch.Tensor) and value.layout != torch.strided:
         return value
@@ -33,17 +33,17 @@ def _alone(value: Any) -> Any:  # noqa: ANN401
         stored = value.untyped_storage().nbytes()
         return value.clone() if stored > value.numel() * value.element_size() else value
     if isinstance(value, Data):
-        return Data(**_alone(value.to_dict()))
+        return Data(**_with_own_storage(value.to_dict()))
     if isinstance(value, dict):
-        return {key: _alone(each) for key, each in value.items()}
+        return {key: _with_own_storage(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_alone, value))
+        return type(value)(map(_with_own_storage, value))
     return value
 
 
-def _probe(path: Path) -> None:
-    """Write a little more: torch tells a failed write as a fault of its own, Python as it is."""
+def _probe_disk(path: Path) -> None:
+    """Append some bytes: torch reports a failed write as RuntimeError, Python as ``OSError``."""
     with path.open("ab") as stream:
-        stream.write(bytes(_PROBE))
+        stream.write(bytes(_PROBE_SIZE))
         stream.flush()
         os.fsync(stream.fileno())

@@ -1,8 +1,8 @@
-"""What a network sees of nodes: their structure, their features, the attributes of their edges.
+"""Node inputs of the bridge networks: structure, node features and edge attributes.
 
-Columns of whole numbers with few distinct values are words and become one-hot; other columns are
-scaled; columns that never vary are left out. The code is learned from training graphs once and
-travels with the model, so that later graphs are read the same way.
+Integer columns with few distinct values are categories and become one-hot; other columns are
+standardized; constant columns are dropped. The encoding is fitted on training graphs and stored
+with the model, so that later graphs are encoded the same way.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
 MAX_CATEGORIES = 64
-"""Distinct whole numbers above which a column is read as a quantity."""
+"""Largest number of distinct integers in a column of categories."""
 
 
 class ColumnEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one column of features is read."""
+    """Encoding of one feature column. Field names are part of the model file."""
 
     column: int
     words: tuple[int, ...] = ()
-    """Values that get a unit each; any other value lights none of them."""
+    """Categories, one input each; any other value sets none of them. Empty for numeric columns."""
     center: float = 0.0
     scale: float = 1.0
 
 
 class BridgeEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the nodes and edges of a corpus are read."""
+    """Encoding of the nodes and edges of a corpus. Field names are part of the model file."""
 
     node: tuple[ColumnEncoding, ...]
     edge: tuple[ColumnEncoding, ...]
     num_node_features: int
     num_edge_features: int
-    """Columns the corpus has, read or not; another corpus must have as many."""
+    """Columns of the corpus, including dropped ones. Another corpus must have the same number."""
 
 
 def fit_bridge_encoding(table: GraphTable) -> BridgeEncoding:
-    """Return how to read the features of ``table`` and of graphs like it."""
+    """Return the encoding of the features of ``table``."""
     node = table.dense("node", "node_feat")
     edge = table.dense("edge", "edge_attr") if "edge_attr" in table.edge else node[:0, :0]
     return BridgeEncoding(
@@ -52,58 +52,60 @@ def fit_bridge_encoding(table: GraphTable) -> BridgeEncoding:
     )
 
 
-def bridge_inputs(table: GraphTable, code: BridgeEncoding) -> Array:
-    """Return the inputs of every node, ``[N, I]`` float32.
+def bridge_inputs(table: GraphTable, encoding: BridgeEncoding) -> Array:
+    """Return the network inputs of every node, ``[N, I]`` float32.
 
-    Attributes of edges are summed over the edges of a node.
+    Edge attributes are summed over the edges of a node.
     """
-    size = np.log(np.repeat(table.num_nodes, table.num_nodes))
-    parts = [structural_features(table), size[:, None]]
-    if code.node:
-        parts.append(_encode_columns(table.dense("node", "node_feat"), code.node))
-    if code.edge:
-        values = _encode_columns(table.dense("edge", "edge_attr"), code.edge)
+    log_size = np.log(np.repeat(table.num_nodes, table.num_nodes))
+    columns = [structural_features(table), log_size[:, None]]
+    if encoding.node:
+        columns.append(_encode_columns(table.dense("node", "node_feat"), encoding.node))
+    if encoding.edge:
+        values = _encode_columns(table.dense("edge", "edge_attr"), encoding.edge)
         src, _ = global_edges(table)
-        at = (src, np.arange(len(src)))
+        indices = (src, np.arange(len(src)))
         shape = (table.total_nodes, len(src))
-        parts.append(csr_array((np.ones(len(src), dtype=np.float32), at), shape=shape) @ values)
-    return np.column_stack(parts).astype(np.float32)
+        incidence = csr_array((np.ones(len(src), dtype=np.float32), indices), shape=shape)
+        columns.append(incidence @ values)
+    return np.column_stack(columns).astype(np.float32)
 
 
-def bridge_input_width(code: BridgeEncoding) -> int:
+def bridge_input_width(encoding: BridgeEncoding) -> int:
     """Return the width of ``bridge_inputs``."""
-    return 7 + sum(len(part.words) or 1 for part in (*code.node, *code.edge))
+    return 7 + sum(len(column.words) or 1 for column in (*encoding.node, *encoding.edge))
 
 
-def _fit_columns(values: Array) -> tuple[ColumnEncoding, ...]:
-    codes = []
-    for column in range(values.shape[1] if len(values) else 0):
-        found = values[:, column]
-        low, high = found.min(), found.max()
+def _fit_columns(features: Array) -> tuple[ColumnEncoding, ...]:
+    encodings = []
+    for column in range(features.shape[1] if len(features) else 0):
+        values = features[:, column]
+        low, high = values.min(), values.max()
         if low == high:
             continue
-        words = _categories(found)
-        if words:
-            codes.append(ColumnEncoding(column=column, words=words))
+        categories = _categories(values)
+        if categories:
+            encodings.append(ColumnEncoding(column=column, words=categories))
         else:
-            center, scale = float(found.mean(dtype=np.float64)), float(found.std(dtype=np.float64))
-            codes.append(ColumnEncoding(column=column, center=center, scale=scale))
-    return tuple(codes)
+            center = float(values.mean(dtype=np.float64))
+            scale = float(values.std(dtype=np.float64))
+            encodings.append(ColumnEncoding(column=column, center=center, scale=scale))
+    return tuple(encodings)
 
 
 def _categories(values: Array) -> tuple[int, ...]:
     if values.dtype.kind not in "iu":
         return ()
-    words = np.unique(values)
-    return tuple(words.tolist()) if len(words) <= MAX_CATEGORIES else ()
+    categories = np.unique(values)
+    return tuple(categories.tolist()) if len(categories) <= MAX_CATEGORIES else ()
 
 
-def _encode_columns(values: Array, codes: tuple[ColumnEncoding, ...]) -> Array:
-    parts = []
-    for code in codes:
-        found = values[:, code.column]
-        if code.words:
-            parts.append(found[:, None] == np.asarray(code.words, dtype=found.dtype))
+def _encode_columns(features: Array, encodings: tuple[ColumnEncoding, ...]) -> Array:
+    columns = []
+    for encoding in encodings:
+        values = features[:, encoding.column]
+        if encoding.words:
+            columns.append(values[:, None] == np.asarray(encoding.words, dtype=values.dtype))
         else:
-            parts.append(((found - code.center) / code.scale)[:, None])
-    return np.column_stack(parts).astype(np.float32)
+            columns.append(((values - encoding.center) / encoding.scale)[:, None])
+    return np.column_stack(columns).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The bridge model: networks, how they read a corpus, and what they know of attributes."""
+"""The bridge model: networks, input encoding and codebooks of attributes."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ from gsx.stages.nn.training_loop import torch_stream
 from gsx.table import GraphTable
 
 ENCODE_BATCH = 2048
-"""Components encoded together."""
+"""Components that are encoded at once."""
 
 
 class BridgeShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must be known to build the networks again; travels beside the weights."""
+    """Everything needed to build the networks again. Serialized next to the weights."""
 
     model: Literal["vae", "diffusion"]
     code: BridgeEncoding
+    """Encoding of the node inputs."""
     attributes: tuple[tuple[float, ...], ...]
-    """Rows of edge attributes a bridge may have, the most frequent first; empty without."""
+    """Codebook of edge attributes of bridges, most frequent first; empty without attributes."""
     attribute_rates: tuple[float, ...]
     largest_count: int
-    """Bridges between two components the counter tells apart; more count as so many."""
+    """Largest number of bridges that is predicted; larger numbers are counted as this one."""
     width: int
     layers: int
     latent: int
     terms: int
     """Terms of the inner product of a pair."""
     bridge_nodes: tuple[tuple[float, ...], ...] = ()
-    """Rows of node features a generated bridge node may have; empty without bridge nodes."""
+    """Codebook of features of bridge nodes; empty without bridge nodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BridgeModel:
-    """Networks that join components."""
+    """Networks that sample the bridges between components."""
 
     shape: BridgeShape
     encoder: BridgeEncoder
@@ -56,9 +57,9 @@ class BridgeModel:
     def with_random_weights(
         cls, shape: BridgeShape, seed: int, device: torch.device
     ) -> BridgeModel:
-        """Return untrained networks; their weights come from named streams."""
+        """Return untrained networks with weights from named random streams."""
         inputs = bridge_input_width(shape.code)
-        nets: dict[str, nn.Module] = {
+        networks: dict[str, nn.Module] = {
             "encoder": BridgeEncoder(inputs, shape.width, shape.layers, shape.latent),
             "decoder": BridgeDecoder(
                 shape.latent,
@@ -70,32 +71,33 @@ class BridgeModel:
             ),
             "counter": BridgeCountPredictor(inputs, shape.width, shape.layers, shape.largest_count),
         }
-        ready = {
-            name: init_weights(net, torch_stream(seed, "bridge", name)).to(device)
-            for name, net in nets.items()
+        initialized = {
+            name: init_weights(network, torch_stream(seed, "bridge", name)).to(device)
+            for name, network in networks.items()
         }
-        return cls(shape, device=device, **ready)  # type: ignore[arg-type]
+        return cls(shape, device=device, **initialized)  # type: ignore[arg-type]
 
     @classmethod
     def load(
         cls, shape: BridgeShape, weights: Mapping[str, Tensor], device: torch.device
     ) -> BridgeModel:
-        """Return trained networks, ready to read."""
+        """Return trained networks in evaluation mode."""
         model = cls.with_random_weights(shape, 0, device)
-        for name, net in model.networks().items():
-            own = {
+        for name, network in model.networks().items():
+            state = {
                 key.removeprefix(f"{name}."): value
                 for key, value in weights.items()
                 if key.startswith(f"{name}.")
             }
             try:
-                net.load_state_dict(own)
+                network.load_state_dict(state)
             except RuntimeError as error:
                 raise ArtifactError(
-                    f"the weights of a bridge model are not those its description asks for, as if "
-                    f"another gsx had written them. Train it again: `gsx pretrain bridge`. ({name})"
+                    f"bridge model: the weights of the {name} do not match the model description; "
+                    "another version of gsx may have written them. Train the model again: `gsx "
+                    "pretrain bridge`."
                 ) from error
-            net.eval()
+            network.eval()
         return model
 
     def networks(self) -> dict[str, nn.Module]:
@@ -103,44 +105,44 @@ class BridgeModel:
         return {"encoder": self.encoder, "decoder": self.decoder, "counter": self.counter}
 
     def weights(self) -> dict[str, Array]:
-        """Return all weights, named after the networks."""
+        """Return all weights, prefixed with the names of the networks."""
         return {
             f"{name}.{key}": np.ascontiguousarray(value.cpu().numpy())
-            for name, net in self.networks().items()
-            for key, value in net.state_dict().items()
+            for name, network in self.networks().items()
+            for key, value in network.state_dict().items()
         }
 
     def encode(self, components: GraphTable) -> EncodedComponents:
-        """Return what is known of components, once and for every splice they take part in."""
-        means, spreads, counted = [], [], []
+        """Encode components. The result is valid for every splice that uses them."""
+        means, stds, count_features = [], [], []
         with torch.no_grad():
             for start in range(0, len(components), ENCODE_BATCH):
-                part = components.slice(start, start + ENCODE_BATCH)
-                matrix = adjacency_matrix(part, self.device)
-                rows = torch.from_numpy(bridge_inputs(part, self.shape.code)).to(self.device)
+                batch = components.slice(start, start + ENCODE_BATCH)
+                matrix = adjacency_matrix(batch, self.device)
+                rows = torch.from_numpy(bridge_inputs(batch, self.shape.code)).to(self.device)
                 mean, log_variance = self.encoder(matrix, rows)
                 means.append(mean.cpu().numpy())
-                spreads.append((log_variance / 2).exp().cpu().numpy())
-                owner = torch.from_numpy(row_indices(part.node_ptr)).to(self.device)
-                terms = self.counter.component_features(matrix, rows, owner, len(part))
-                counted.append(terms.cpu().numpy())
+                stds.append((log_variance / 2).exp().cpu().numpy())
+                owner = torch.from_numpy(row_indices(batch.node_ptr)).to(self.device)
+                features = self.counter.component_features(matrix, rows, owner, len(batch))
+                count_features.append(features.cpu().numpy())
         if not means:
             empty = np.zeros((0, self.shape.latent), dtype=np.float32)
             return EncodedComponents(
                 empty, empty, np.zeros((0, 2 * self.shape.width + 1), np.float32)
             )
         return EncodedComponents(
-            np.concatenate(means), np.concatenate(spreads), np.concatenate(counted)
+            np.concatenate(means), np.concatenate(stds), np.concatenate(count_features)
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedComponents:
-    """What the networks know of some components."""
+    """Encodings of components by a bridge model."""
 
     mean: Array
     """``[N, Z]`` means of the latents of all nodes."""
     std: Array
-    """``[N, Z]`` their standard deviations."""
+    """``[N, Z]`` standard deviations of the latents."""
     count_features: Array
-    """``[C, 2 W + 1]`` what the counter knows of every component."""
+    """``[C, 2 W + 1]`` inputs of the count predictor, per component."""

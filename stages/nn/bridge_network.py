@@ -1,7 +1,9 @@
-"""Networks of the bridge generator: a conditional VAE over pairs of nodes, and a count predictor.
+"""Networks of the bridge model: a conditional VAE over node pairs, and a predictor of counts.
 
-The encoder sees one component at a time, so the latents of a component serve every splice it takes
-part in. The decoder's layers work on single nodes, and a pair costs one inner product.
+The encoder processes one component at a time, so the latents of a component are valid for every
+splice that uses it. The decoder's layers process single nodes; a pair costs one inner product.
+
+Names of attributes that hold parameters or submodules are keys of the weight files.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from torch import Tensor, nn
 from gsx.stages.nn.gin import GIN
 
 MAX_LOG_VARIANCE = 8.0
-"""Bound of log-variances."""
+"""Bound of the absolute log-variance."""
 NUM_NOISE_FEATURES = 4
-"""What a denoising decoder sees of the noise: the pair's state, its level, and the two degrees."""
+"""Noise features of a denoising decoder: the pair's bit, the noise level and two degrees."""
 
 
 class BridgeEncoder(nn.Module):
-    """Mean and log-variance of every node's latent, from its own component."""
+    """Mean and log-variance of every node's latent, from its component alone."""
 
     def __init__(self, features: int, width: int, layers: int, latent: int) -> None:
         super().__init__()
@@ -29,17 +31,17 @@ class BridgeEncoder(nn.Module):
         self.log_variance = nn.Linear(width, latent)
 
     def forward(self, matrix: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return two ``[N, latent]``."""
+        """Return mean and log-variance, both ``[N, latent]``."""
         state = self.gin(matrix, features)[-1]
         return self.mean(state), self.log_variance(state).clamp(-MAX_LOG_VARIANCE, MAX_LOG_VARIANCE)
 
 
 class BridgeDecoder(nn.Module):
-    """Bridge, attribute and bridge node of a pair of nodes; the order of the two does not matter.
+    """Bridge, attribute and bridge node of a node pair, independent of the order of the pair.
 
-    A network turns every node into terms; a pair's logit is an inner product of the two, half of
-    its terms with a minus sign, so that both likeness and unlikeness can speak for a bridge. A
-    denoising decoder corrects the logit by the noisy bridges it sees around the pair.
+    A network maps every node to factors. The logit of a pair is the inner product of the factors of
+    both nodes, half of the terms with a minus sign, so that both similarity and dissimilarity can
+    increase it. A denoising decoder corrects the logit with the noisy bridges around the pair.
     """
 
     sign: Tensor
@@ -58,37 +60,40 @@ class BridgeDecoder(nn.Module):
         self.denoise = _mlp(1 + NUM_NOISE_FEATURES, width, 1) if noisy else None
 
     def node_factors(self, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what every node brings to a pair as its left and as its right end, ``[N, K + 2]``.
+        """Return the factors of every node as left and as right end of a pair, ``[N, K + 2]``.
 
-        Besides the terms that match, each end brings how likely a port it is.
+        Besides the ``K`` matching factors, each end contributes a logit for being a port.
         """
-        found = self.pair(latent)
-        match, port = found[:, :-1], found[:, -1:] + self.bias / 2
+        output = self.pair(latent)
+        match, port = output[:, :-1], output[:, -1:] + self.bias / 2
         one = torch.ones_like(port)
         left = torch.cat([match * self.sign, port, one], dim=1)
         return left, torch.cat([match, one, port], dim=1)
 
-    def pair_logits(self, terms: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
-        """Return the logit of a bridge for each pair of nodes, ``[P]``."""
-        return (terms[0][left] * terms[1][right]).sum(dim=1)
+    def pair_logits(self, factors: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
+        """Return the bridge logit of each node pair, ``[P]``."""
+        return (factors[0][left] * factors[1][right]).sum(dim=1)
 
-    def grid_logits(self, terms: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
+    def grid_logits(self, factors: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
         """Return the logits of all pairs of ``left`` ``[B, L]`` and ``right`` ``[B, R]`` nodes.
 
         The result is ``[B, L, R]``.
         """
-        return torch.bmm(terms[0][left], terms[1][right].transpose(1, 2))
+        return torch.bmm(factors[0][left], factors[1][right].transpose(1, 2))
 
     def denoise_logits(self, logits: Tensor, noise: Tensor) -> Tensor:
-        """Correct logits ``[P]`` by what is seen of the noise, ``[P, 4]``."""
+        """Return logits ``[P]`` corrected with noise features ``[P, 4]``.
+
+        Without a denoising network, return them unchanged.
+        """
         if self.denoise is None:
             return logits
-        seen = torch.cat([logits[:, None], noise], dim=1)
-        better: Tensor = logits + self.denoise(seen).squeeze(1)
-        return better
+        inputs = torch.cat([logits[:, None], noise], dim=1)
+        corrected: Tensor = logits + self.denoise(inputs).squeeze(1)
+        return corrected
 
     def pair_features(self, latent: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """Return what the heads of attribute and node see of a pair, ``[P, 2 Z]``."""
+        """Return the inputs of the attribute and node heads for each pair, ``[P, 2 Z]``."""
         return torch.cat([latent[left] + latent[right], latent[left] * latent[right]], dim=1)
 
 
@@ -100,19 +105,19 @@ def _mlp(*sizes: int) -> nn.Sequential:
 
 
 class BridgeCountPredictor(nn.Module):
-    """How many bridges join two components: a distribution over 1..largest."""
+    """Distribution of the number of bridges between two components, over 1..``max_count``."""
 
-    def __init__(self, features: int, width: int, layers: int, largest: int) -> None:
+    def __init__(self, features: int, width: int, layers: int, max_count: int) -> None:
         super().__init__()
         self.gin = GIN(features, width, layers)
         self.head = nn.Sequential(
-            nn.Linear(2 * (2 * width + 1), width), nn.ReLU(), nn.Linear(width, largest)
+            nn.Linear(2 * (2 * width + 1), width), nn.ReLU(), nn.Linear(width, max_count)
         )
 
     def component_features(
         self, matrix: Tensor, features: Tensor, owner: Tensor, components: int
     ) -> Tensor:
-        """Return what is known of every component, ``[components, 2 width + 1]``."""
+        """Return the features of every component, ``[components, 2 width + 1]``."""
         state = self.gin(matrix, features)[-1]
         total = torch.zeros(components, state.shape[1], device=state.device)
         total = total.index_add_(0, owner, state)
@@ -120,6 +125,6 @@ class BridgeCountPredictor(nn.Module):
         return torch.cat([total / size, total / 10, size.log()], dim=1)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return logits ``[P, largest]``; entry b stands for b + 1 bridges."""
+        """Return logits ``[P, max_count]``; entry ``b`` is the logit of ``b + 1`` bridges."""
         logits: Tensor = self.head(torch.cat([left + right, (left - right).abs()], dim=1))
         return logits

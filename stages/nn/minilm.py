@@ -1,7 +1,7 @@
-"""Contextual vectors of words from a frozen MiniLM encoder, read from files and run with torch.
+"""Contextual word vectors from a frozen MiniLM encoder, loaded from files and run with torch.
 
-The files are those of ``all-MiniLM-L6-v2``: six layers of BERT, 384 wide. Reading them here takes
-torch and safetensors only; the package that carries them need not be imported, nor what it needs.
+The files are those of ``all-MiniLM-L6-v2``: a BERT of six layers, 384 wide. This module needs torch
+and safetensors only. The package that contains the files is not imported, nor are its dependencies.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _MAX_WORD_LENGTH = 100
 
 
 def model_files() -> dict[str, Path] | None:
-    """Return the files of the installed model by name; None when the package is not there."""
+    """Return the files of the installed model by name; None if the package is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent / "model"
-    found = {name: folder / name for name in FILES}
-    return found if all(path.is_file() for path in found.values()) else None
+    paths = {name: folder / name for name in FILES}
+    return paths if all(path.is_file() for path in paths.values()) else None
 
 
 class MiniLMEncoder:
-    """The frozen model: words of sentences in, one vector per word out."""
+    """The frozen BERT model: sentences of words to one vector per word."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         config = json.loads(files["config.json"].read_text(encoding="utf-8"))
@@ -46,40 +46,42 @@ class MiniLMEncoder:
         self.layers = int(config["num_hidden_layers"])
         self.heads = int(config["num_attention_heads"])
         self.epsilon = float(config["layer_norm_eps"])
-        self.longest = int(config["max_position_embeddings"])
+        self.max_tokens = int(config["max_position_embeddings"])
         self.weights = load_file(files["model.safetensors"])
-        self.pieces = WordPieceTokenizer(files["vocab.txt"].read_text(encoding="utf-8").split("\n"))
+        self.tokenizer = WordPieceTokenizer(
+            files["vocab.txt"].read_text(encoding="utf-8").split("\n")
+        )
 
     def word_vectors(self, sentences: Sequence[Sequence[str]]) -> Array:
-        """Return a vector per word, ``[N, width]`` float32: the mean over the pieces of the word.
+        """Return a vector per word, ``[N, width]`` float32: the mean over the tokens of the word.
 
-        Sentences of as many pieces are run together, so that none is padded.
+        Sentences with equal numbers of tokens form batches, so that none is padded.
         """
-        split = [[self.pieces.tokenize(word) for word in sentence] for sentence in sentences]
-        lengths = np.array([2 + sum(map(len, words)) for words in split], dtype=np.int64)
-        if len(lengths) and int(lengths.max()) > self.longest:
+        tokens = [[self.tokenizer.tokenize(word) for word in sentence] for sentence in sentences]
+        lengths = np.array([2 + sum(map(len, words)) for words in tokens], dtype=np.int64)
+        if len(lengths) and int(lengths.max()) > self.max_tokens:
             row = int(lengths.argmax())
             raise StageError(
-                f"sentence {row} has {int(lengths[row])} pieces of words; the encoder reads at "
-                f"most {self.longest}"
+                f"sentence {row} has {int(lengths[row])} tokens, but the encoder supports at most "
+                f"{self.max_tokens}. Shorten it, or use hashed features."
             )
         start = pointers([len(sentence) for sentence in sentences])
-        found = np.zeros((int(start[-1]), self.width), dtype=np.float32)
+        vectors = np.zeros((int(start[-1]), self.width), dtype=np.float32)
         order = np.argsort(lengths, kind="stable")
         for batch in _batches(lengths, order):
-            hidden = self._run([split[row] for row in batch.tolist()])
-            for place, row in enumerate(batch.tolist()):
-                counts = np.array([len(pieces) for pieces in split[row]], dtype=np.int64)
+            hidden = self._forward([tokens[row] for row in batch.tolist()])
+            for index, row in enumerate(batch.tolist()):
+                counts = np.array([len(word) for word in tokens[row]], dtype=np.int64)
                 if len(counts):
-                    sums = np.add.reduceat(hidden[place, 1:-1], pointers(counts)[:-1], axis=0)
-                    found[start[row] : start[row + 1]] = sums / counts[:, None]
-        # Half precision holds what these vectors say, and hides how sums were ordered.
-        return found.astype(np.float16).astype(np.float32)
+                    sums = np.add.reduceat(hidden[index, 1:-1], pointers(counts)[:-1], axis=0)
+                    vectors[start[row] : start[row + 1]] = sums / counts[:, None]
+        # Rounding to half precision hides differences in the order of summation.
+        return vectors.astype(np.float16).astype(np.float32)
 
-    def _run(self, batch: list[list[list[int]]]) -> Array:
-        first, last = self.pieces.first, self.pieces.last
+    def _forward(self, batch: list[list[list[int]]]) -> Array:
+        first, last = self.tokenizer.first, self.tokenizer.last
         codes = torch.tensor(
-            [[first, *(piece for word in words for piece in word), last] for words in batch]
+            [[first, *(token for word in words for token in word), last] for words in batch]
         )
         with torch.no_grad():
             hidden = self._embed(codes)
@@ -98,14 +100,16 @@ class MiniLMEncoder:
 
     def _layer(self, hidden: Tensor, name: str) -> Tensor:
         query, key, value = (
-            self._linear(hidden, f"{name}.attention.self.{part}")
+            self._linear(hidden, f"{name}.attention.self.{projection}")
             .view(*hidden.shape[:2], self.heads, -1)
             .transpose(1, 2)
-            for part in ("query", "key", "value")
+            for projection in ("query", "key", "value")
         )
-        seen = functional.scaled_dot_product_attention(query, key, value)
-        seen = self._linear(seen.transpose(1, 2).flatten(2), f"{name}.attention.output.dense")
-        hidden = self._norm(hidden + seen, f"{name}.attention.output.LayerNorm")
+        attended = functional.scaled_dot_product_attention(query, key, value)
+        attended = self._linear(
+            attended.transpose(1, 2).flatten(2), f"{name}.attention.output.dense"
+        )
+        hidden = self._norm(hidden + attended, f"{name}.attention.output.LayerNorm")
         inner = functional.gelu(self._linear(hidden, f"{name}.intermediate.dense"))
         outer = self._linear(inner, f"{name}.output.dense")
         return self._norm(hidden + outer, f"{name}.output.LayerNorm")
@@ -121,33 +125,33 @@ class MiniLMEncoder:
 
 
 class WordPieceTokenizer:
-    """BERT's uncased pieces of words: the longest known start, then the longest known rest."""
+    """BERT's uncased WordPiece tokenizer: greedy longest match, from left to right."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        """Take the lines of ``vocab.txt``; the number of a line is the code of its piece."""
-        self._code = {word: code for code, word in enumerate(words) if word}
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        """Take the lines of ``vocab.txt``; the line number is the code of a token."""
+        self._code = {token: code for code, token in enumerate(vocabulary) if token}
         self.unknown, self.first, self.last = (
-            self._code[word] for word in ("[UNK]", "[CLS]", "[SEP]")
+            self._code[token] for token in ("[UNK]", "[CLS]", "[SEP]")
         )
-        self._known: dict[str, list[int]] = {}
+        self._cache: dict[str, list[int]] = {}
 
     def tokenize(self, word: str) -> list[int]:
-        """Return the codes of the pieces of a word; at least one."""
-        if word not in self._known:
-            found = [code for part in _basic_tokens(word) for code in self._pieces(part)]
-            self._known[word] = found or [self.unknown]
-        return self._known[word]
+        """Return the token codes of a word; at least one."""
+        if word not in self._cache:
+            codes = [code for text in _basic_tokens(word) for code in self._word_pieces(text)]
+            self._cache[word] = codes or [self.unknown]
+        return self._cache[word]
 
-    def _pieces(self, part: str) -> list[int]:
-        if len(part) > _MAX_WORD_LENGTH:
+    def _word_pieces(self, text: str) -> list[int]:
+        if len(text) > _MAX_WORD_LENGTH:
             return [self.unknown]
-        codes, at = [], 0
-        while at < len(part):
-            for stop in range(len(part), at, -1):
-                code = self._code.get(("##" if at else "") + part[at:stop])
+        codes, start = [], 0
+        while start < len(text):
+            for stop in range(len(text), start, -1):
+                code = self._code.get(("##" if start else "") + text[start:stop])
                 if code is not None:
                     codes.append(code)
-                    at = stop
+                    start = stop
                     break
             else:
                 return [self.unknown]
@@ -155,14 +159,16 @@ class WordPieceTokenizer:
 
 
 def _basic_tokens(word: str) -> list[str]:
-    """Return a word in lower case without accents, cut at spaces, punctuation and ideographs."""
+    """Return a lower-case word without accents, split at spaces, punctuation and ideographs."""
     plain = "".join(
-        each
-        for each in unicodedata.normalize("NFD", word.lower())
-        if unicodedata.category(each) != "Mn"
+        character
+        for character in unicodedata.normalize("NFD", word.lower())
+        if unicodedata.category(character) != "Mn"
     )
     spaced = "".join(
-        f" {each} " if _is_separate_token(each) else each for each in plain if _is_printable(each)
+        f" {character} " if _is_separate_token(character) else character
+        for character in plain
+        if _is_printable(character)
     )
     return spaced.split()
 
@@ -179,7 +185,7 @@ def _is_separate_token(character: str) -> bool:
 
 
 def _batches(lengths: Ints, order: Ints) -> list[Ints]:
-    """Cut sorted sentences into batches of one length and a bounded number of pieces."""
+    """Split sorted sentences into batches of one length and a bounded number of tokens."""
     batches, start = [], 0
     while start < len(order):
         length = int(lengths[order[start]])

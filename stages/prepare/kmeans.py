@@ -77,8 +77,8 @@ def kmeans(points: Array, generator: np.random.Generator, most: int = MAX_GROUPS
     """Return the k-means group of every point ``[n]``, from 0; k is chosen automatically.
 
     Lloyd's algorithm runs for every k from 2 to ``most``. The k with the best simplified silhouette
-    and no tiny group is kept. If every k has a tiny group, the points are split at the median of the
-    direction of largest variance. Identical points form one group.
+    and no tiny group is kept. If every k has a tiny group, the points are split at the median of
+    the direction of largest variance. Identical points form one group.
     """
     if not len(points) or not points.shape[1] or not (points != points[0]).any():
         return np.zeros(len(points), dtype=np.int64)

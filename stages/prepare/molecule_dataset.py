@@ -69,7 +69,7 @@ class MoleculeRequest:
     infer: bool = False
     """Whether environments are inferred by clustering instead of ranges of the domain."""
     unreadable_placed: bool = False
-    """Whether unreadable rows take part in the split before they are dropped; not with ``infer``."""
+    """Whether unreadable rows are split before they are dropped; not with ``infer``."""
     strict: bool = False
     """Whether an unreadable row is an error."""
     executor: BlockExecutor
@@ -84,7 +84,8 @@ def open_molecules(
         from gsx.stages.chem.smiles_reader import RDKIT_VERSION
     except ImportError as error:
         raise UsageError(
-            f"{description.name} needs RDKit and SciPy. Install them: `pip install 'gsx[pipeline]'`."
+            f"{description.name} needs RDKit and SciPy. Install them with "
+            "`pip install 'gsx[pipeline]'`."
         ) from error
     parsed = read_smiles(request.smiles, request.executor)
     _check(request, parsed)

@@ -1,7 +1,7 @@
 """Assign splits, environments and domains to graphs or nodes, and build their columns.
 
-Every dataset that is split by a domain uses ``assign_splits``: benchmarks with their published rule,
-user data with the rule that the user selects.
+Every dataset that is split by a domain uses ``assign_splits``: benchmarks with their published
+rule, user data with the rule that the user selects.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ def infer_environments(
     left = " and features of nodes" if len(blocks) > 2 else ""
     note = (
         f"environments were inferred: {len(mean)} groups that look alike in "
-        f"{', '.join(blocks[:2])}{left}; they differ most in {most} ({share:.0%} of its spread lies "
-        f"between them){more}"
+        f"{', '.join(blocks[:2])}{left}; they differ most in {most} ({share:.0%} of its spread "
+        f"lies between them){more}"
     )
     return replace(assignment, env_id=env_id, names=names, note=note)
 

@@ -15,7 +15,7 @@ from gsx.stages.report.html import document, paragraph, section, table, tile
 from gsx.stages.report.model_sections import learning_section, opinion_section
 from gsx.stages.report.quality_sections import quality_section
 from gsx.stages.report.report_data import Findings, NodeFindings
-from gsx.stages.task_text import label_header, task_words
+from gsx.stages.task_text import label_header, task_description
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.storage.corpora.corpus import Corpus
 
@@ -90,7 +90,7 @@ def what_section(corpus: Corpus) -> str:
     info, summary = corpus.info, corpus.artifact.manifest.summary
     items = "nodes" if corpus.nodes else "graphs"
     said = (
-        f"{task_words(info)} What shifts between training and the OOD splits is the {info.domain}."
+        f"{task_description(info)} What shifts between training and the OOD splits is the {info.domain}."
     )
     names = {environment.id: environment for environment in info.environments}
     groups = summary.get("node_groups") if corpus.nodes else summary.get("groups", ())

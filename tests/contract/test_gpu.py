@@ -7,7 +7,7 @@ import torch
 
 from gsx.seeds import rng
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
-from gsx.stages.nn.bridge_sampling import Attachments, EncodedNodes, draw_bridges
+from gsx.stages.nn.bridge_sampling import Attachments, BridgeSampler, EncodedNodes
 from gsx.stages.train.algorithms import ALGORITHMS
 from gsx.stages.train.evaluate import evaluate
 from gsx.storage.corpora.corpus import Corpus
@@ -133,7 +133,9 @@ def bridges_between_graphs(model):
         *(ptr[:10], sizes[:10], ptr[10:-1], sizes[10:], slots[:10], slots[10:])
     )
     nodes = EncodedNodes(encoded.mean, encoded.std, encoded.count_features)
-    return draw_bridges(model, nodes, attachments, rng(0, "d"))
+    stream = rng(0, "d")
+    sampler = BridgeSampler.from_encoded(model, nodes, stream, pairs="learned", counts="expected")
+    return sampler.sample(attachments, stream)
 
 
 def on_gpu():

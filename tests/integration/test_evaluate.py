@@ -92,7 +92,7 @@ def test_models_that_differ_in_more_than_the_seed_give_a_warning(trained, tmp_pa
 
 def test_the_same_model_twice_is_rejected(trained):
     key = trained["models"][0].key
-    with pytest.raises(UsageError, match=f"model {key[:12]} is named twice"):
+    with pytest.raises(UsageError, match=f"model {key[:12]} is listed twice"):
         gsx("evaluate", key, key, trained["corpus"].key, "--store", trained["store"])
 
 

@@ -374,13 +374,13 @@ def test_command_trains_a_mask_and_extrapolates_features(built, tmp_path):
     )
     lonely = command("generate", key, "--featx-features", "all", *store)
     assert lonely.code == 2
-    assert "--featx-features is for moved features; add --featx" in lonely.err
+    assert "--featx-features applies to feature extrapolation; add --featx" in lonely.err
     alone = command("generate", key, "--domain", "0..1", *store)
     assert alone.code == 2
-    assert "--domain is for moved features; add --featx" in alone.err
+    assert "--domain applies to feature extrapolation; add --featx" in alone.err
     both = command("generate", key, "--featx", "--mask", "abc", "--domain", "0..1", *store)
     assert both.code == 2
-    assert "a mask has the domains it was learned with; leave --mask or --domain out" in both.err
+    assert "--mask and --domain exclude each other" in both.err
     wider = command(
         "generate", key, "--featx", "--count", 9, "--domain", "-90..90", "--json", *store
     )

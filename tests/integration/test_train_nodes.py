@@ -264,12 +264,12 @@ def test_the_command_line_uses_gcn_for_nodes(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("pretrain", "extract"), 4, "cbas-color labels nodes; extractors work on labelled graphs. "
-         "`gsx train` learns from it as it is."),
-        (("pretrain", "bridge"), 4, "cbas-color labels nodes; graphs are spliced only where graphs "
-         "have labels. `gsx train` learns from it as it is."),
+        (("pretrain", "extract"), 4, "cbas-color has node labels, but extractors need graph labels. "
+         "Use `gsx train` on this corpus without an extractor."),
+        (("pretrain", "bridge"), 4, "cbas-color has node labels, but splicing needs graph labels. "
+         "Use `gsx train` on this corpus without a bridge model."),
         (("generate",), 4, "cbas-color labels nodes; splicing needs a corpus of labelled graphs."),
-        (("tune",), 2, "g-splice is for labelled graphs; cbas-color has labelled nodes. Tune "
+        (("tune",), 2, "g-splice needs graph labels, but cbas-color has node labels. Choose "
          "another `--method`: featx, drop-edge, mask-feature, none."),
     ],
 )  # fmt: skip

@@ -187,7 +187,7 @@ def test_failed_trials_are_reported_and_skipped(tmp_path, corpus, space):
     output = json.loads(tune(tmp_path / "store", corpus.key, space, "--trials", 50).stdout)
     reasons = [trial["reason"] for trial in output["trials"] if "reason" in trial]
     assert len(reasons) == NUM_COMBINATIONS // 2
-    assert reasons[0] == "option 3 splices two graphs or more; give f of 2 at least"
+    assert reasons[0] == "option 3 splices at least two graphs; give an f of at least 2"
     space.write_text(SMALL_SPACE.replace("[[2, 2], [3, 3]]", "[[1, 1]]"))
     with pytest.raises(StageError, match="none of 2 trials has a score; the last one: option 3"):
         tune(tmp_path / "store", corpus.key, space, "--trials", 2)

@@ -123,10 +123,10 @@ def test_methods_for_graph_labels_are_rejected_for_node_labels(nodes, method):
         ("drop-edge", '[augment]\nmethod = ["g-mixup"]',
          'space.toml [augment]: `method` is always "drop-edge" for drop-edge; leave it out'),
         ("drop-edge", "[augment]\nrate = [2.0]",
-         "space.toml [augment]: `rate` = 2.0: rate must lie between 0 and 1, such as 0.1; got 2"),
+         "space.toml [augment]: `rate` = 2.0: rate must be between 0 and 1, such as 0.1; got 2"),
         ("drop-edge", "[augment]\nmix = [[0.1, 0.2]]",
-         "space.toml [augment]: `mix` = [0.1, 0.2]: drop-edge takes no `mix`; it has `rate`, "
-         "`replicas`"),
+         "space.toml [augment]: `mix` = [0.1, 0.2]: drop-edge has no option `mix`; its options are "
+         "`rate`, `replicas`"),
         ("g-mixup", "[augment]\nmix = 0.1",
          "space.toml [augment]: `mix` must be a list of values such as [[0.1, 0.2], [0.2, 0.3]]"),
         ("featx", '[generate]\noptions = ["001"]',

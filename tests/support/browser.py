@@ -33,7 +33,13 @@ class PageResult:
 
 
 def open_page(
-    page: Path, expressions=(), *, width=1280, height=900, dark=False, screenshot: Path | None = None
+    page: Path,
+    expressions=(),
+    *,
+    width=1280,
+    height=900,
+    dark=False,
+    screenshot: Path | None = None,
 ) -> PageResult:
     """Open ``page``, evaluate JavaScript expressions and optionally save a screenshot."""
     profile = page.parent / f".profile-{page.stem}"

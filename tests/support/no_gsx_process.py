@@ -15,7 +15,7 @@ BLOCK_GSX = (
 
 
 def run_without_gsx(code, cwd, *, strict=True):
-    """Run ``code`` in ``cwd`` without gsx and return the process; ``strict`` warnings are errors."""
+    """Run ``code`` in ``cwd`` without gsx; with ``strict``, warnings are errors."""
     env = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         "HF_HOME": str(cwd / ".." / "hf"),

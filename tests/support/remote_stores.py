@@ -64,7 +64,8 @@ def list_files(store):
     """Return the paths of all files in a remote store, sorted."""
     location = store.location
     location.fs.invalidate_cache()
-    return sorted(path.removeprefix(location.root + "/") for path in location.fs.find(location.root))
+    paths = location.fs.find(location.root)
+    return sorted(path.removeprefix(location.root + "/") for path in paths)
 
 
 class OverwritingFileSystem(MemoryFileSystem):

@@ -1,6 +1,6 @@
-"""Three plain tables per split: graphs, nodes and edges, with a column per feature.
+"""Format ``csv``: tables of graphs, nodes and edges per split, with one column per feature.
 
-Where nodes are labelled there is one set of tables, and nodes say which split they are in.
+Node-labelled corpora have one set of tables; a column of the nodes names their split.
 """
 
 from __future__ import annotations
@@ -13,32 +13,36 @@ import numpy as np
 from gsx.pyg import densify_features
 from gsx.ragged import Array, Ragged, decode_texts, row_indices
 from gsx.schema import ORIGINS, SPLITS, Column
-from gsx.stages.export.request import Given
+from gsx.stages.export.request import ExportRequest
 from gsx.storage.corpora.shared_edges import shares_parent_edges
 from gsx.storage.sharing.bundle import Bundle
 from gsx.storage.sharing.csv_file import Columns, write_csv
 from gsx.table import GraphTable
 
 
-def fill(bundle: Bundle, given: Given) -> None:
-    """Write the tables of every split; labels are soft, as the corpus has them."""
-    if given.corpus.info.level == "node":
-        fill_nodes(bundle, given)
-    for split in given.corpus.splits if given.corpus.info.level == "graph" else ():
-        for name, rows in (("graphs", _graphs), ("nodes", _nodes), ("edges", _edges)):
-            bundle.write(f"{split}/{name}.csv", partial(write_csv, blocks=rows(given, split)))
+def write(bundle: Bundle, request: ExportRequest) -> None:
+    """Write the tables of every split; labels stay soft, as in the corpus."""
+    if request.corpus.info.level == "node":
+        _write_node_corpus(bundle, request)
+    for split in request.corpus.splits if request.corpus.info.level == "graph" else ():
+        for name, rows in (
+            ("graphs", _graph_blocks),
+            ("nodes", _node_blocks),
+            ("edges", _edge_blocks),
+        ):
+            bundle.write(f"{split}/{name}.csv", partial(write_csv, blocks=rows(request, split)))
     for name in ("env_table.json", "corpus.json"):
-        bundle.copy_file(given.corpus.artifact, name)
+        bundle.copy_file(request.corpus.artifact, name)
 
 
-def _tables(given: Given, split: str) -> Iterator[GraphTable]:
-    for table in given.corpus.iter_tables(split=split):
-        yield densify_features(table, given.corpus.info)
+def _tables(request: ExportRequest, split: str) -> Iterator[GraphTable]:
+    for table in request.corpus.iter_tables(split=split):
+        yield densify_features(table, request.corpus.info)
 
 
-def _graphs(given: Given, split: str) -> Iterator[Columns]:
-    info = given.corpus.info
-    for table in _tables(given, split):
+def _graph_blocks(request: ExportRequest, split: str) -> Iterator[Columns]:
+    info = request.corpus.info
+    for table in _tables(request, split):
         columns: dict[str, Array | list[str]] = {
             "graph_id": table.dense("graph", "graph_id"),
             "env_id": table.dense("graph", "env_id"),
@@ -49,7 +53,7 @@ def _graphs(given: Given, split: str) -> Iterator[Columns]:
             "label": table.dense("graph", "label"),
         }
         y = table.dense("graph", "y")
-        columns |= {f"y_{_word(name)}": y[:, i] for i, name in enumerate(info.outputs)}
+        columns |= {f"y_{_header_name(name)}": y[:, i] for i, name in enumerate(info.outputs)}
         for column in info.columns:
             values = table.graph.get(column.name)
             if column.name in columns or column.name.startswith(("provenance", "split", "y")):
@@ -61,59 +65,61 @@ def _graphs(given: Given, split: str) -> Iterator[Columns]:
         yield columns
 
 
-def _nodes(given: Given, split: str) -> Iterator[Columns]:
-    column = given.corpus.info.column("node_feat") if not given.corpus.info.sparse else None
-    for table in _tables(given, split):
+def _node_blocks(request: ExportRequest, split: str) -> Iterator[Columns]:
+    column = request.corpus.info.column("node_feat") if not request.corpus.info.sparse else None
+    for table in _tables(request, split):
         owner = row_indices(table.node_ptr)
         yield {
             "graph_id": table.dense("graph", "graph_id")[owner],
             "node": np.arange(table.total_nodes) - table.node_ptr[owner],
-            **_wide(table.dense("node", "node_feat"), column, "feature"),
+            **_feature_columns(table.dense("node", "node_feat"), column, "feature"),
             **({"node_truth": table.dense("node", "node_truth")}
                if "node_truth" in table.node else {}),
         }  # fmt: skip
 
 
-def _edges(given: Given, split: str) -> Iterator[Columns]:
-    for table in _tables(given, split):
-        yield _edge_columns(given, table)
+def _edge_blocks(request: ExportRequest, split: str) -> Iterator[Columns]:
+    for table in _tables(request, split):
+        yield _edge_columns(request, table)
 
 
-def _edge_columns(given: Given, table: GraphTable) -> Columns:
-    found: dict[str, Array] = {
+def _edge_columns(request: ExportRequest, table: GraphTable) -> Columns:
+    columns: dict[str, Array] = {
         "graph_id": table.dense("graph", "graph_id")[table.edge_graph()],
         "source": table.dense("edge", "edge_src"),
         "target": table.dense("edge", "edge_dst"),
     }
     if "edge_attr" in table.edge:
-        column = given.corpus.info.column("edge_attr")
-        found |= _wide(table.dense("edge", "edge_attr"), column, "attribute")
-    return found
+        column = request.corpus.info.column("edge_attr")
+        columns |= _feature_columns(table.dense("edge", "edge_attr"), column, "attribute")
+    return columns
 
 
-def fill_nodes(bundle: Bundle, given: Given) -> None:
-    """Write the nodes of all graphs, with their splits; edges that replicas share, once.
+def _write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
+    """Write a node-labelled corpus; edges that replicas share with their source are written once.
 
-    Sparse features are a table of their own, a row per value that is not zero.
+    Sparse features go to a separate table with one row per non-zero value.
     """
-    tables: dict[str, Callable[[Given], Iterator[Columns]]] = {
-        "graphs": _structures, "nodes": _labelled, "edges": _own_edges,
-    }  # fmt: skip
-    if given.corpus.info.sparse:
-        tables["features"] = _features
+    tables: dict[str, Callable[[ExportRequest], Iterator[Columns]]] = {
+        "graphs": _replica_blocks,
+        "nodes": _labelled_node_blocks,
+        "edges": _own_edge_blocks,
+    }
+    if request.corpus.info.sparse:
+        tables["features"] = _sparse_feature_blocks
     for name, rows in tables.items():
-        bundle.write(f"{name}.csv", partial(write_csv, blocks=rows(given)))
+        bundle.write(f"{name}.csv", partial(write_csv, blocks=rows(request)))
 
 
-def _structures(given: Given) -> Iterator[Columns]:
-    for table in given.corpus.iter_tables():
+def _replica_blocks(request: ExportRequest) -> Iterator[Columns]:
+    for table in request.corpus.iter_tables():
         parents = table.lists("graph", "provenance.parents")
-        own = table.dense("graph", "graph_id")
-        edges_of = own.copy()
-        borrowed = shares_parent_edges(table)
-        edges_of[borrowed] = parents.values[parents.ptr[:-1][borrowed]]
+        graph_id = table.dense("graph", "graph_id")
+        edges_of = graph_id.copy()
+        shares_edges = shares_parent_edges(table)
+        edges_of[shares_edges] = parents.values[parents.ptr[:-1][shares_edges]]
         yield {
-            "graph_id": own,
+            "graph_id": graph_id,
             "origin": np.array(ORIGINS)[table.dense("graph", "origin")].tolist(),
             "edges_of": edges_of,
             "num_nodes": table.num_nodes,
@@ -121,34 +127,34 @@ def _structures(given: Given) -> Iterator[Columns]:
         }
 
 
-def _labelled(given: Given) -> Iterator[Columns]:
-    info = given.corpus.info
-    for table in given.corpus.iter_tables():
+def _labelled_node_blocks(request: ExportRequest) -> Iterator[Columns]:
+    info = request.corpus.info
+    for table in request.corpus.iter_tables():
         y = table.dense("node", "node_y")
-        found: dict[str, Array | list[str]] = {
-            **_places(table),
+        columns: dict[str, Array | list[str]] = {
+            **_node_ids(table),
             "split": np.array(SPLITS)[table.dense("node", "node_split")].tolist(),
             "env_id": table.dense("node", "node_env_id"),
             "domain_id": table.dense("node", "node_domain_id"),
             "label": table.dense("node", "node_label"),
-            **{f"y_{_word(name)}": y[:, i] for i, name in enumerate(info.outputs)},
+            **{f"y_{_header_name(name)}": y[:, i] for i, name in enumerate(info.outputs)},
         }
         if not info.sparse:
             features = table.dense("node", "node_feat")
-            found |= _wide(features, info.column("node_feat"), "feature")
-        yield found
+            columns |= _feature_columns(features, info.column("node_feat"), "feature")
+        yield columns
 
 
-def _features(given: Given) -> Iterator[Columns]:
-    for table in given.corpus.iter_tables():
+def _sparse_feature_blocks(request: ExportRequest) -> Iterator[Columns]:
+    for table in request.corpus.iter_tables():
         index = table.lists("node", "node_feat_index")
         owner = row_indices(index.ptr)
-        places = {name: values[owner] for name, values in _places(table).items()}
+        node_ids = {name: values[owner] for name, values in _node_ids(table).items()}
         value = table.lists("node", "node_feat_value").values
-        yield {**places, "feature": index.values, "value": value}
+        yield {**node_ids, "feature": index.values, "value": value}
 
 
-def _places(table: GraphTable) -> dict[str, Array]:
+def _node_ids(table: GraphTable) -> dict[str, Array]:
     owner = row_indices(table.node_ptr)
     return {
         "graph_id": table.dense("graph", "graph_id")[owner],
@@ -156,20 +162,20 @@ def _places(table: GraphTable) -> dict[str, Array]:
     }
 
 
-def _own_edges(given: Given) -> Iterator[Columns]:
-    for table in given.corpus.iter_tables():
+def _own_edge_blocks(request: ExportRequest) -> Iterator[Columns]:
+    for table in request.corpus.iter_tables():
         own = ~shares_parent_edges(table)
         if own.any():
-            yield _edge_columns(given, table.filter(own))
+            yield _edge_columns(request, table.filter(own))
 
 
-def _wide(values: Array, column: Column | None, word: str) -> dict[str, Array]:
-    """Return one column per feature, named where it has a name."""
+def _feature_columns(values: Array, column: Column | None, prefix: str) -> dict[str, Array]:
+    """Return one column per feature, named after the feature or numbered."""
     names = [feature.name for feature in column.features or ()] if column is not None else []
-    names = names or [f"{word}_{number}" for number in range(values.shape[1])]
-    return {_word(name): values[:, place] for place, name in enumerate(names)}
+    names = names or [f"{prefix}_{index}" for index in range(values.shape[1])]
+    return {_header_name(name): values[:, index] for index, name in enumerate(names)}
 
 
-def _word(name: str) -> str:
-    """Return a name that needs no quotes in a header."""
-    return "".join(letter if letter.isalnum() else "_" for letter in name)
+def _header_name(name: str) -> str:
+    """Return a column name that needs no quotes in CSV."""
+    return "".join(character if character.isalnum() else "_" for character in name)

@@ -1,4 +1,4 @@
-"""The files that DGL's ``CSVDataset`` reads: every column holds numbers, or lists of numbers."""
+"""Format ``dgl``: the files of DGL's ``CSVDataset``. Columns hold numbers or lists of numbers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from gsx.ragged import row_indices
 from gsx.schema import ORIGINS, SPLITS
-from gsx.stages.export.hard_labels import parts
+from gsx.stages.export.hard_labels import tables_with_labels
 from gsx.stages.export.node_arrays import node_arrays
-from gsx.stages.export.request import Given
+from gsx.stages.export.request import ExportRequest
 from gsx.storage.sharing.bundle import Bundle
 from gsx.storage.sharing.csv_file import Columns, write_csv
 from gsx.table import GraphTable
 
-MOST_VALUES = 50_000_000
-"""Features of nodes that are written as text."""
+MAX_VALUES = 50_000_000
+"""Largest number of node features that is written as text."""
 META = """\
 dataset_name: {name}
 node_data:
@@ -29,33 +29,36 @@ graph_data:
 """
 
 
-def fill(bundle: Bundle, given: Given) -> None:
-    """Write three tables and the file that names them."""
-    if given.corpus.info.level == "node":
-        _fill_nodes(bundle, given)
+def write(bundle: Bundle, request: ExportRequest) -> None:
+    """Write tables of nodes, edges and graphs, and ``meta.yaml``."""
+    if request.corpus.info.level == "node":
+        _write_node_corpus(bundle, request)
         return
-    bundle.add("meta.yaml", META.format(name=given.corpus.info.name).encode())
-    bundle.write("nodes.csv", partial(write_csv, blocks=_nodes(given)))
-    bundle.write("edges.csv", partial(write_csv, blocks=_edges(given)))
-    bundle.write("graphs.csv", partial(write_csv, blocks=_graphs(given)))
-    bundle.copy_file(given.corpus.artifact, "env_table.json")
+    bundle.add("meta.yaml", META.format(name=request.corpus.info.name).encode())
+    bundle.write("nodes.csv", partial(write_csv, blocks=_node_blocks(request)))
+    bundle.write("edges.csv", partial(write_csv, blocks=_edge_blocks(request)))
+    bundle.write("graphs.csv", partial(write_csv, blocks=_graph_blocks(request)))
+    bundle.copy_file(request.corpus.artifact, "env_table.json")
 
 
-def _fill_nodes(bundle: Bundle, given: Given) -> None:
-    """Write labels and masks with the nodes; the first graph is the source, others repeat it."""
-    arrays = node_arrays(given, "dgl", MOST_VALUES)
+def _write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
+    """Write a node-labelled corpus; labels and split masks are columns of the nodes.
+
+    The first graph is the source, the other graphs are replicas.
+    """
+    arrays = node_arrays(request, "dgl", MAX_VALUES)
     y, table = arrays.y, arrays.table
     labels = {"label": y} if y.ndim == 1 else {f"y_{i}": y[:, i] for i in range(y.shape[1])}
     nodes: Columns = {
-        "graph_id": arrays.graph,
-        "node_id": arrays.number,
+        "graph_id": arrays.graph_id,
+        "node_id": arrays.node,
         **labels,
-        "env_id": np.where(arrays.inside("train"), arrays.env, -1),
-        "domain_id": arrays.domain,
+        "env_id": np.where(arrays.in_split("train"), arrays.env_id, -1),
+        "domain_id": arrays.domain_id,
         **{
-            f"{name}_mask": arrays.inside(name).astype(np.int8)
+            f"{name}_mask": arrays.in_split(name).astype(np.int8)
             for name in SPLITS
-            if name in given.corpus.nodes
+            if name in request.corpus.nodes
         },
         "feat": table.dense("node", "node_feat"),
     }
@@ -66,42 +69,42 @@ def _fill_nodes(bundle: Bundle, given: Given) -> None:
     }
     if "edge_attr" in table.edge:
         edges["feat"] = table.dense("edge", "edge_attr")
-    again = table.dense("graph", "origin") != ORIGINS.index("source")
+    is_replica = table.dense("graph", "origin") != ORIGINS.index("source")
     graphs = {
         "graph_id": table.dense("graph", "graph_id"),
-        "augmented": again.astype(np.int8),
+        "augmented": is_replica.astype(np.int8),
     }
-    bundle.add("meta.yaml", META.format(name=given.corpus.info.name).encode())
+    bundle.add("meta.yaml", META.format(name=request.corpus.info.name).encode())
     for name, columns in (("nodes", nodes), ("edges", edges), ("graphs", graphs)):
         bundle.write(f"{name}.csv", partial(write_csv, blocks=[columns]))
-    bundle.copy_file(given.corpus.artifact, "env_table.json")
+    bundle.copy_file(request.corpus.artifact, "env_table.json")
 
 
-def _nodes(given: Given) -> Iterator[Columns]:
-    for table, _ in parts(given):
-        yield {**_owner(table, "node"), "feat": table.dense("node", "node_feat")}
+def _node_blocks(request: ExportRequest) -> Iterator[Columns]:
+    for table, _ in tables_with_labels(request):
+        yield {**_node_ids(table, "node"), "feat": table.dense("node", "node_feat")}
 
 
-def _edges(given: Given) -> Iterator[Columns]:
-    for table, _ in parts(given):
-        found: dict[str, np.ndarray] = {
+def _edge_blocks(request: ExportRequest) -> Iterator[Columns]:
+    for table, _ in tables_with_labels(request):
+        columns: dict[str, np.ndarray] = {
             "graph_id": table.dense("graph", "graph_id")[table.edge_graph()],
             "src_id": table.dense("edge", "edge_src"),
             "dst_id": table.dense("edge", "edge_dst"),
         }
         if "edge_attr" in table.edge:
-            found["feat"] = table.dense("edge", "edge_attr")
-        yield found
+            columns["feat"] = table.dense("edge", "edge_attr")
+        yield columns
 
 
-def _owner(table: GraphTable, axis: str) -> dict[str, np.ndarray]:
+def _node_ids(table: GraphTable, axis: str) -> dict[str, np.ndarray]:
     owner = row_indices(table.node_ptr)
-    number = np.arange(table.total_nodes) - table.node_ptr[owner]
-    return {"graph_id": table.dense("graph", "graph_id")[owner], f"{axis}_id": number}
+    node = np.arange(table.total_nodes) - table.node_ptr[owner]
+    return {"graph_id": table.dense("graph", "graph_id")[owner], f"{axis}_id": node}
 
 
-def _graphs(given: Given) -> Iterator[Columns]:
-    for table, y in parts(given):
+def _graph_blocks(request: ExportRequest) -> Iterator[Columns]:
+    for table, y in tables_with_labels(request):
         split = table.dense("graph", "split")
         columns = {"label": y} if y.ndim == 1 else {f"y_{i}": y[:, i] for i in range(y.shape[1])}
         yield {
@@ -115,6 +118,6 @@ def _graphs(given: Given) -> Iterator[Columns]:
             **{
                 f"{name}_mask": (split == SPLITS.index(name)).astype(np.int8)
                 for name in SPLITS
-                if name in given.corpus.splits
+                if name in request.corpus.splits
             },
         }

@@ -1,8 +1,8 @@
-"""The layout of GOOD: its folders, file names, keys and shapes, so that its programs run on it.
+"""Format ``good``: folders, file names, keys and shapes of the GOOD benchmark.
 
-GOOD reads ``<root>/<Dataset>/<domain>/processed/<shift>_<subset>.pt``, a ``Data`` of all graphs and
-its slices. Where one of the thirteen files is missing it builds all anew, so shifts that a corpus
-does not have are there, without graphs.
+GOOD reads ``<root>/<Dataset>/<domain>/processed/<shift>_<subset>.pt``: a ``Data`` object of all
+graphs and its slices. If one of the thirteen files is missing, GOOD rebuilds the whole dataset.
+Therefore the files of the other shifts exist too, without graphs.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from torch_geometric.data import Data
 
 from gsx.ragged import Array, Ints, decode_texts, pointers
 from gsx.schema import CorpusInfo
-from gsx.stages.export.hard_labels import parts
-from gsx.stages.export.request import Given
+from gsx.stages.export.hard_labels import tables_with_labels
+from gsx.stages.export.request import ExportRequest
 from gsx.stages.export.torch_files import save_tensors
 from gsx.storage.sharing.bundle import Bundle
 from gsx.table import GraphTable, concat
 
 SUBSETS = {"train": "train", "id_val": "id_val", "id_test": "id_test", "ood_val": "val",
            "ood_test": "test"}  # fmt: skip
-"""Our splits, and what GOOD calls them."""
+"""Split → name of the subset in GOOD."""
 SHIFTS = ("no_shift", "covariate", "concept")
-_NAMES = {"motif": "GOODMotif", "hiv": "GOODHIV", "cmnist": "GOODCMNIST", "sst2": "GOODSST2",
-          "twitter": "GOODTwitter", "cora": "GOODCora", "cora-ml": "GOODCoraML",
-          "webkb": "GOODWebKB", "cbas": "GOODCBAS", "twitch": "GOODTwitch"}  # fmt: skip
-_SORTS = {"motif": "syn", "fsmotif": "syn", "cmnist": "syn", "cbas": "syn", "sst2": "nlp",
+_DATASET_NAMES = {"motif": "GOODMotif", "hiv": "GOODHIV", "cmnist": "GOODCMNIST",
+                  "sst2": "GOODSST2", "twitter": "GOODTwitter", "cora": "GOODCora",
+                  "cora-ml": "GOODCoraML", "webkb": "GOODWebKB", "cbas": "GOODCBAS",
+                  "twitch": "GOODTwitch"}  # fmt: skip
+_DATASET_TYPES = {"motif": "syn", "fsmotif": "syn", "cmnist": "syn", "cbas": "syn", "sst2": "nlp",
           "twitter": "nlp"}  # fmt: skip
 _DOMAINS = {"base": "basis"}
 TASKS = {"classification": "Multi-label classification", "binary": "Binary classification",
@@ -78,24 +79,24 @@ def load():
 '''
 
 
-def fill(bundle: Bundle, given: Given) -> None:
-    """Write the thirteen files, what is known of the dataset, and a reader."""
-    if given.corpus.info.level == "node":
-        from gsx.stages.export.formats.good_nodes import fill_nodes
+def write(bundle: Bundle, request: ExportRequest) -> None:
+    """Write the thirteen files, ``good.json`` and a loader."""
+    if request.corpus.info.level == "node":
+        from gsx.stages.export.formats.good_nodes import write_node_corpus
 
-        fill_nodes(bundle, given)
+        write_node_corpus(bundle, request)
         return
-    info = given.corpus.info
-    name, domain, shift = place_of(info)
+    info = request.corpus.info
+    name, domain, shift = good_names(info)
     folder = f"{name}/{domain}/processed"
-    found = {split: _graphs(given, split) for split in SUBSETS if split in given.corpus.splits}
-    empty = _without_graphs(next(iter(found.values())))
-    for each in SHIFTS:
+    splits = {split: _graphs(request, split) for split in SUBSETS if split in request.corpus.splits}
+    empty = _empty_like(next(iter(splits.values())))
+    for file_shift in SHIFTS:
         for split, subset in SUBSETS.items():
-            if each == "no_shift" and split.startswith("id_"):
+            if file_shift == "no_shift" and split.startswith("id_"):
                 continue
-            graphs = found.get(split, empty) if each == shift else empty
-            path = f"{folder}/{each}_{subset}.pt"
+            graphs = splits.get(split, empty) if file_shift == shift else empty
+            path = f"{folder}/{file_shift}_{subset}.pt"
             bundle.write(path, partial(_save, graphs=graphs), rows=len(graphs[1]["edge_index"]) - 1)
     about = {
         "dataset": name,
@@ -103,46 +104,46 @@ def fill(bundle: Bundle, given: Given) -> None:
         "shift": shift,
         "task": TASKS[info.task],
         "metric": METRICS[info.metric],
-        "labels": given.labels,
-        "meta": _meta(info, found),
+        "labels": request.labels,
+        "meta": _meta(info, splits),
     }
     bundle.add("good.json", (json.dumps(about, indent=2) + "\n").encode())
     bundle.add("load_good.py", READER.encode())
 
 
-def place_of(info: CorpusInfo) -> tuple[str, str, str]:
-    """Return the names of dataset, domain and shift that GOOD would use."""
+def good_names(info: CorpusInfo) -> tuple[str, str, str]:
+    """Return GOOD's names of the dataset, the domain and the shift."""
     family = "cora-ml" if info.name.startswith("cora-ml") else info.name.split("-")[0]
     shift = "concept" if info.name.endswith("concept") else "covariate"
-    words = "".join(part.capitalize() for part in info.name.split("-")[:1])
-    return _NAMES.get(family, f"GOOD{words}"), _DOMAINS.get(info.domain, info.domain), shift
+    title = "".join(word.capitalize() for word in info.name.split("-")[:1])
+    return _DATASET_NAMES.get(family, f"GOOD{title}"), _DOMAINS.get(info.domain, info.domain), shift
 
 
-def sort_of(info: CorpusInfo) -> str:
-    """Return what GOOD calls the sort of a dataset; it has encoders for molecules alone."""
+def dataset_type(info: CorpusInfo) -> str:
+    """Return GOOD's dataset type; GOOD has feature encoders for molecules only (``mol``)."""
     if any(column.name == "smiles" for column in info.columns):
         return "mol"
-    return _SORTS.get(info.name.split("-")[0], "real")
+    return _DATASET_TYPES.get(info.name.split("-")[0], "real")
 
 
 Graphs = tuple[dict[str, Any], dict[str, torch.Tensor]]
-"""Concatenated values, and pointers to the graphs in each of them."""
+"""Concatenated values by key, and the slice pointers of the graphs by key."""
 
 
-def _graphs(given: Given, split: str) -> Graphs:
-    found = list(parts(given, split))
-    if not found:
-        table = next(given.corpus.iter_tables(split=split)).slice(0, 0)
-        return _collated(table, np.zeros(0, dtype=np.int64))
-    table = concat([part for part, _ in found])
-    return _collated(table, np.concatenate([y for _, y in found]))
+def _graphs(request: ExportRequest, split: str) -> Graphs:
+    blocks = list(tables_with_labels(request, split))
+    if not blocks:
+        table = next(request.corpus.iter_tables(split=split)).slice(0, 0)
+        return _collate(table, np.zeros(0, dtype=np.int64))
+    table = concat([block for block, _ in blocks])
+    return _collate(table, np.concatenate([y for _, y in blocks]))
 
 
-def _collated(table: GraphTable, y: Array) -> Graphs:
+def _collate(table: GraphTable, y: Array) -> Graphs:
     edges = np.stack([table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")])
     values: dict[str, Any] = {
         "edge_index": torch.from_numpy(edges.astype(np.int64)),
-        "x": numbers(table.dense("node", "node_feat")),
+        "x": to_tensor(table.dense("node", "node_feat")),
         "y": torch.from_numpy(y.copy()),
         "env_id": torch.from_numpy(table.dense("graph", "env_id").astype(np.int64)),
         "domain_id": torch.from_numpy(table.dense("graph", "domain_id").astype(np.int64)),
@@ -151,7 +152,7 @@ def _collated(table: GraphTable, y: Array) -> Graphs:
     slices = {name: _slices(np.arange(len(table) + 1)) for name in values}
     slices |= {"edge_index": _slices(table.edge_ptr), "x": _slices(table.node_ptr)}
     if "edge_attr" in table.edge:
-        values["edge_attr"] = numbers(table.dense("edge", "edge_attr"))
+        values["edge_attr"] = to_tensor(table.dense("edge", "edge_attr"))
         slices["edge_attr"] = _slices(table.edge_ptr)
     if "node_truth" in table.node:
         truth = table.dense("node", "node_truth").astype(np.int64)
@@ -176,30 +177,30 @@ def _collated(table: GraphTable, y: Array) -> Graphs:
     return values, slices
 
 
-def numbers(values: Array) -> torch.Tensor:
-    """Return codes of words as whole numbers, as GOOD's encoders want them, others as floats."""
-    whole = values.dtype.kind in "iu"
-    return torch.from_numpy(values.astype(np.int64 if whole else np.float32))
+def to_tensor(values: Array) -> torch.Tensor:
+    """Return integers as int64, as GOOD's encoders need them, and other values as float32."""
+    is_integer = values.dtype.kind in "iu"
+    return torch.from_numpy(values.astype(np.int64 if is_integer else np.float32))
 
 
 def _slices(ptr: Ints) -> torch.Tensor:
     return torch.from_numpy(np.asarray(ptr, dtype=np.int64).copy())
 
 
-def _without_graphs(graphs: Graphs) -> Graphs:
+def _empty_like(graphs: Graphs) -> Graphs:
     values, slices = graphs
-    none = {
+    empty = {
         name: value[:, :0] if name == "edge_index" else value[:0] for name, value in values.items()
     }
-    return none, {name: _slices(pointers([])) for name in slices}
+    return empty, {name: _slices(pointers([])) for name in slices}
 
 
-def _meta(info: CorpusInfo, found: dict[str, Graphs]) -> dict[str, Any]:
-    values = next(iter(found.values()))[0]
+def _meta(info: CorpusInfo, splits: dict[str, Graphs]) -> dict[str, Any]:
+    values = next(iter(splits.values()))[0]
     classes = len(info.outputs) if info.task != "regression" else 1
-    train = found["train"][0]["env_id"] if "train" in found else torch.zeros(0)
+    train = splits["train"][0]["env_id"] if "train" in splits else torch.zeros(0)
     return {
-        "dataset_type": sort_of(info),
+        "dataset_type": dataset_type(info),
         "model_level": "graph",
         "dim_node": int(values["x"].shape[1]),
         "dim_edge": int(values["edge_attr"].shape[1]) if "edge_attr" in values else 0,

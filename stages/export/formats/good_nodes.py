@@ -1,4 +1,4 @@
-"""The layout of GOOD where nodes are labelled: one graph per shift, with a mask per subset."""
+"""Format ``good`` for node-labelled corpora: one graph per shift, with a mask per subset."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ import torch
 from torch_geometric.data import Data
 
 from gsx.pyg import MASKS
-from gsx.stages.export.formats.good import METRICS, SHIFTS, TASKS, numbers, place_of, sort_of
+from gsx.stages.export.formats.good import (
+    METRICS,
+    SHIFTS,
+    TASKS,
+    dataset_type,
+    good_names,
+    to_tensor,
+)
 from gsx.stages.export.node_arrays import NodeArrays, node_arrays
-from gsx.stages.export.request import Given
+from gsx.stages.export.request import ExportRequest
 from gsx.stages.export.torch_files import save_tensors
 from gsx.storage.sharing.bundle import Bundle
 
@@ -55,55 +62,55 @@ def load():
 '''
 
 
-def fill_nodes(bundle: Bundle, given: Given) -> None:
-    """Write the three files, what is known of the dataset, and a reader.
+def write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
+    """Write the three files, ``good.json`` and a loader.
 
-    Replicas lie beside the source, without edges between them. Shifts that a corpus does not have
-    are there, without nodes: where a file is missing GOOD builds all anew.
+    Replicas and the source are components of one graph. The files of the other shifts exist too,
+    without nodes, because GOOD rebuilds the dataset if a file is missing.
     """
-    info = given.corpus.info
-    name, domain, shift = place_of(info)
-    arrays = node_arrays(given, "good")
+    info = request.corpus.info
+    name, domain, shift = good_names(info)
+    arrays = node_arrays(request, "good")
     values = _values(arrays, domain)
-    none = {key: _empty(key, value) for key, value in values.items()}
-    for each in SHIFTS:
-        path = f"{name}/{domain}/processed/{each}.pt"
-        bundle.write(path, partial(_save, values=values if each == shift else none))
-    train = arrays.env[arrays.inside("train")]
+    empty = {key: _empty(key, value) for key, value in values.items()}
+    for file_shift in SHIFTS:
+        path = f"{name}/{domain}/processed/{file_shift}.pt"
+        bundle.write(path, partial(_save, values=values if file_shift == shift else empty))
+    train_envs = arrays.env_id[arrays.in_split("train")]
     about = {
         "dataset": name,
         "domain": domain,
         "shift": shift,
         "task": TASKS[info.task],
         "metric": METRICS[info.metric],
-        "labels": given.labels,
+        "labels": request.labels,
         "meta": {
-            "dataset_type": sort_of(info),
+            "dataset_type": dataset_type(info),
             "model_level": "node",
             "dim_node": info.num_features,
             "dim_edge": int(values["edge_attr"].shape[1]) if "edge_attr" in values else 0,
-            "num_envs": len(np.unique(train[train >= 0])),
+            "num_envs": len(np.unique(train_envs[train_envs >= 0])),
             "num_classes": len(info.outputs) if info.task != "regression" else 1,
         },
     }
     bundle.add("good.json", (json.dumps(about, indent=2) + "\n").encode())
     bundle.add("load_good.py", READER.encode())
-    bundle.copy_file(given.corpus.artifact, "env_table.json")
+    bundle.copy_file(request.corpus.artifact, "env_table.json")
 
 
 def _values(arrays: NodeArrays, domain: str) -> dict[str, Any]:
     values: dict[str, Any] = {
-        "x": numbers(arrays.table.dense("node", "node_feat")),
+        "x": to_tensor(arrays.table.dense("node", "node_feat")),
         "edge_index": torch.from_numpy(np.stack([arrays.src, arrays.dst]).astype(np.int64)),
         "y": torch.from_numpy(arrays.y.copy()),
-        "env_id": torch.from_numpy(np.where(arrays.inside("train"), arrays.env, -1)),
-        "domain_id": torch.from_numpy(arrays.domain),
+        "env_id": torch.from_numpy(np.where(arrays.in_split("train"), arrays.env_id, -1)),
+        "domain_id": torch.from_numpy(arrays.domain_id),
         "domain": domain,
-        "graph_id": torch.from_numpy(arrays.graph.astype(np.int64)),
+        "graph_id": torch.from_numpy(arrays.graph_id.astype(np.int64)),
     }
-    values |= {mask: torch.from_numpy(arrays.inside(split)) for split, mask in MASKS.items()}
+    values |= {mask: torch.from_numpy(arrays.in_split(split)) for split, mask in MASKS.items()}
     if "edge_attr" in arrays.table.edge:
-        values["edge_attr"] = numbers(arrays.table.dense("edge", "edge_attr"))
+        values["edge_attr"] = to_tensor(arrays.table.dense("edge", "edge_attr"))
     return values
 
 

@@ -1,4 +1,4 @@
-"""The layout of OGB's ``DatasetSaver``: one array of all graphs, labels, a split dictionary."""
+"""Format ``ogb``: the files of OGB's ``DatasetSaver`` (arrays of all graphs, labels, splits)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 
 from gsx.ragged import Array, Ints
 from gsx.schema import CorpusInfo
-from gsx.stages.export.card_text import about
-from gsx.stages.export.hard_labels import parts
+from gsx.stages.export.card_text import corpus_description
+from gsx.stages.export.hard_labels import tables_with_labels
 from gsx.stages.export.node_arrays import node_arrays
-from gsx.stages.export.request import Given
+from gsx.stages.export.request import ExportRequest
 from gsx.stages.export.torch_files import save_tensors
 from gsx.storage.sharing.bundle import Bundle
 from gsx.storage.sharing.csv_file import write_csv
@@ -22,7 +22,7 @@ from gsx.table import GraphTable, concat
 
 SPLITS = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "id_valid",
           "id_test": "id_test"}  # fmt: skip
-"""Our splits, and the keys of ``get_idx_split``."""
+"""Split → key of OGB's ``get_idx_split``."""
 _METRICS = {"accuracy": "acc", "roc_auc": "rocauc", "rmse": "rmse", "mcc": "mcc"}
 
 READER = '''"""Read this corpus with OGB: `{kind}(NAME, meta_dict=meta_dict())`."""
@@ -41,102 +41,105 @@ def meta_dict():
 '''
 
 
-def fill(bundle: Bundle, given: Given) -> None:
-    """Write the folder that OGB's dataset objects read, and what it must be told about it."""
-    if given.corpus.info.level == "node":
-        _fill_nodes(bundle, given)
+def write(bundle: Bundle, request: ExportRequest) -> None:
+    """Write the folder that OGB's dataset classes read, and the metadata they need."""
+    if request.corpus.info.level == "node":
+        _write_node_corpus(bundle, request)
         return
-    info = given.corpus.info
-    found: list[tuple[GraphTable, Array]] = []
-    split_of: list[Ints] = []
+    info = request.corpus.info
+    blocks: list[tuple[GraphTable, Array]] = []
+    split_indices: list[Ints] = []
     for split in SPLITS:
-        if split in given.corpus.splits:
-            mine = list(parts(given, split))
-            found += mine
-            count = sum(len(table) for table, _ in mine)
-            split_of.append(np.full(count, list(SPLITS).index(split)))
-    table = concat([part for part, _ in found])
-    y = np.concatenate([each for _, each in found])
-    where = np.concatenate(split_of)
+        if split in request.corpus.splits:
+            split_blocks = list(tables_with_labels(request, split))
+            blocks += split_blocks
+            count = sum(len(table) for table, _ in split_blocks)
+            split_indices.append(np.full(count, list(SPLITS).index(split)))
+    table = concat([block for block, _ in blocks])
+    y = np.concatenate([block_labels for _, block_labels in blocks])
+    split_index = np.concatenate(split_indices)
     folder = info.name.replace("-", "_")
     bundle.write(f"{folder}/raw/data.npz", partial(_save_arrays, arrays=_arrays(table)))
     labels = {"graph_label": y.reshape(len(y), -1)}
     bundle.write(f"{folder}/raw/graph-label.npz", partial(_save_arrays, arrays=labels))
     index = {
-        key: torch.from_numpy(np.flatnonzero(where == number))
+        key: torch.from_numpy(np.flatnonzero(split_index == number))
         for number, key in enumerate(SPLITS.values())
     }
-    _about(bundle, given, folder, index)
+    _write_metadata(bundle, request, folder, index)
     ids = "graph_idx,graph_id\n" + "".join(
         f"{row},{number}\n" for row, number in enumerate(table.dense("graph", "graph_id").tolist())
     )
     bundle.add(f"{folder}/mapping/graphidx2graphid.csv", ids.encode())
-    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta(info, folder, table)))
+    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta_dict(info, folder, table)))
     reader = READER.format(name=f"ogbg-{info.name}", kind="PygGraphPropPredDataset")
     bundle.add("load_ogb.py", reader.encode())
 
 
-def _fill_nodes(bundle: Bundle, given: Given) -> None:
-    """Write one graph whose nodes are labelled; replicas lie beside the source."""
-    info = given.corpus.info
-    arrays = node_arrays(given, "ogb")
+def _write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
+    """Write a node-labelled corpus as one graph; replicas are separate components."""
+    info = request.corpus.info
+    arrays = node_arrays(request, "ogb")
     folder = info.name.replace("-", "_")
     table = arrays.table
     values: dict[str, Array] = {
         "edge_index": np.stack([arrays.src, arrays.dst]).astype(np.int64),
         "num_nodes_list": np.array([table.total_nodes]),
         "num_edges_list": np.array([table.total_edges]),
-        "node_feat": _plain(table.dense("node", "node_feat")),
-        "node_env_id": np.where(arrays.inside("train"), arrays.env, -1)[:, None],
+        "node_feat": _int64_or_float32(table.dense("node", "node_feat")),
+        "node_env_id": np.where(arrays.in_split("train"), arrays.env_id, -1)[:, None],
     }
     if "edge_attr" in table.edge:
-        values["edge_feat"] = _plain(table.dense("edge", "edge_attr"))
+        values["edge_feat"] = _int64_or_float32(table.dense("edge", "edge_attr"))
     bundle.write(f"{folder}/raw/data.npz", partial(_save_arrays, arrays=values))
     labels = arrays.y.reshape(len(arrays.y), -1)
     bundle.write(
         f"{folder}/raw/node-label.npz", partial(_save_arrays, arrays={"node_label": labels})
     )
     index = {
-        key: torch.from_numpy(np.flatnonzero(arrays.inside(split))) for split, key in SPLITS.items()
+        key: torch.from_numpy(np.flatnonzero(arrays.in_split(split)))
+        for split, key in SPLITS.items()
     }
-    _about(bundle, given, folder, index)
-    ids = {"node_idx": np.arange(len(labels)), "graph_id": arrays.graph, "node": arrays.number}
+    _write_metadata(bundle, request, folder, index)
+    ids = {"node_idx": np.arange(len(labels)), "graph_id": arrays.graph_id, "node": arrays.node}
     bundle.write(f"{folder}/mapping/nodeidx2node.csv", partial(write_csv, blocks=[ids]))
-    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta(info, folder, table)))
+    bundle.write("meta_dict.pt", partial(save_tensors, value=_meta_dict(info, folder, table)))
     reader = READER.format(name=f"ogbn-{info.name}", kind="PygNodePropPredDataset")
     bundle.add("load_ogb.py", reader.encode())
 
 
-def _about(bundle: Bundle, given: Given, folder: str, index: dict[str, torch.Tensor]) -> None:
-    """Write what both kinds have beside the arrays: splits, a release, what columns mean."""
-    info = given.corpus.info
+def _write_metadata(
+    bundle: Bundle, request: ExportRequest, folder: str, index: dict[str, torch.Tensor]
+) -> None:
+    """Write the split dictionary, the release note and the README of the mapping."""
+    info = request.corpus.info
     bundle.write(f"{folder}/split/{info.domain}/split_dict.pt", partial(save_tensors, value=index))
     bundle.add(f"{folder}/RELEASE_v1.txt", f"# Release note for {info.name}\n".encode())
-    bundle.add(f"{folder}/mapping/README.md", _mapping(given).encode())
+    bundle.add(f"{folder}/mapping/README.md", _mapping_readme(request).encode())
 
 
 def _arrays(table: GraphTable) -> dict[str, Array]:
-    found: dict[str, Array] = {
+    arrays: dict[str, Array] = {
         "edge_index": np.stack(
             [table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")]
         ).astype(np.int64),
         "num_nodes_list": table.num_nodes.astype(np.int64),
         "num_edges_list": table.num_edges.astype(np.int64),
-        "node_feat": _plain(table.dense("node", "node_feat")),
+        "node_feat": _int64_or_float32(table.dense("node", "node_feat")),
         "node_env_id": np.repeat(table.dense("graph", "env_id"), table.num_nodes)[:, None].astype(
             np.int64
         ),
     }
     if "edge_attr" in table.edge:
-        found["edge_feat"] = _plain(table.dense("edge", "edge_attr"))
-    return found
+        arrays["edge_feat"] = _int64_or_float32(table.dense("edge", "edge_attr"))
+    return arrays
 
 
-def _plain(values: Array) -> Array:
+def _int64_or_float32(values: Array) -> Array:
     return values.astype(np.int64 if values.dtype.kind in "iu" else np.float32)
 
 
-def _meta(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, Any]:
+def _meta_dict(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, Any]:
     kinds = {"classification": "multiclass classification", "regression": "regression"}
     return {
         "version": 1,
@@ -158,16 +161,16 @@ def _meta(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, Any]:
     }
 
 
-def _mapping(given: Given) -> str:
-    nodes = given.corpus.info.level == "node"
+def _mapping_readme(request: ExportRequest) -> str:
+    nodes = request.corpus.info.level == "node"
     of = "a node for training" if nodes else "the graph of a node"
     ids = "nodeidx2node.csv" if nodes else "graphidx2graphid.csv"
     rows = "\n".join(
-        f"| {row['id']} | {row['name']} | {row['origin']} |" for row in given.corpus.environments
+        f"| {row['id']} | {row['name']} | {row['origin']} |" for row in request.corpus.environments
     )
     return (
-        f"# {given.corpus.info.name}\n\n{about(given)}\n\n`node_env_id` is the environment of "
-        f"{of}, -1 where it is hidden. `{ids}` leads to the corpus."
+        f"# {request.corpus.info.name}\n\n{corpus_description(request)}\n\n`node_env_id` is the "
+        f"environment of {of}, -1 where it is hidden. `{ids}` leads to the corpus."
         f"\n\n| env_id | name | origin |\n|---|---|---|\n{rows}\n"
     )
 

@@ -1,4 +1,4 @@
-"""A portable corpus: the shards as they are, and beside them all a stranger needs to use them."""
+"""Format ``portable``: the shards of a corpus, with metadata and a loader for users without gsx."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from gsx.ragged import Array, Ragged, decode_texts
 from gsx.schema import ORIGINS, SPLITS
 from gsx.stages.export import card, croissant
-from gsx.stages.export.request import Given
+from gsx.stages.export.request import ExportRequest
 from gsx.storage.artifacts.lineage import LINEAGE
 from gsx.storage.artifacts.manifest import encode_manifest
 from gsx.storage.corpora.corpus import Corpus
@@ -25,89 +25,91 @@ LOADER = "load_pyg.py"
 _INDEX = ("graph_id", "env_id", "domain_id", "origin")
 
 
-def fill(bundle: Bundle, given: Given) -> None:
-    """Write the portable form of a corpus."""
-    corpus = given.corpus
-    with ThreadPoolExecutor(1) as beside:
-        tables = beside.submit(_splits, bundle, corpus)
-        _shards(bundle, corpus)
-        origins = tables.result()
-    for manifest in given.lineage:
+def write(bundle: Bundle, request: ExportRequest) -> None:
+    """Write shards, splits, lineage, PyG loader, dataset card and Croissant metadata."""
+    corpus = request.corpus
+    with ThreadPoolExecutor(1) as pool:
+        split_tables = pool.submit(_write_splits, bundle, corpus)
+        _copy_shards(bundle, corpus)
+        origins = split_tables.result()
+    for manifest in request.lineage:
         name = f"{LINEAGE}/{manifest.kind}-{manifest.key[:12]}.json"
         bundle.add(name, encode_manifest(manifest))
     bundle.add(LOADER, resources.files("gsx.stages.export.templates").joinpath(LOADER).read_bytes())
-    bundle.add("README.md", card.text(given, origins).encode())
-    bundle.add("croissant.json", croissant.document(given, bundle.files))
+    bundle.add("README.md", card.dataset_card(request, origins).encode())
+    bundle.add("croissant.json", croissant.croissant_json(request, bundle.files))
 
 
-def _shards(bundle: Bundle, corpus: Corpus) -> None:
-    """Carry every file but Zarr groups; shards a corpus has as Zarr alone are encoded."""
-    away = (f"{FOLDERS['zarr']}/", f"{LINEAGE}/")
-    kept = [
+def _copy_shards(bundle: Bundle, corpus: Corpus) -> None:
+    """Copy all files except Zarr groups; write Parquet files for shards stored as Zarr only."""
+    excluded = (f"{FOLDERS['zarr']}/", f"{LINEAGE}/")
+    names = [
         name
         for name in corpus.artifact.manifest.files
-        if not name.startswith(away) and name not in _MADE_HERE
+        if not name.startswith(excluded) and name not in _REGENERATED
     ]
-    bundle.copy_files(corpus.artifact, kept)
-    for number, shard in enumerate(corpus.shards):
+    bundle.copy_files(corpus.artifact, names)
+    for shard_index, shard in enumerate(corpus.shards):
         name = shard.path("parquet")
         if name not in bundle.files:
-            table = corpus.read_shard(number)
+            table = corpus.read_shard(shard_index)
             write = partial(write_parquet, tables=(table,), info=corpus.info)
             bundle.write(name, write, rows=len(table))
 
 
-_MADE_HERE = {"README.md", "croissant.json", LOADER, "SHA256SUMS"} | {
+_REGENERATED = {"README.md", "croissant.json", LOADER, "SHA256SUMS"} | {
     f"splits/{split}.csv" for split in SPLITS
 }
-"""Files of a portable corpus that is exported again; they are made anew."""
+"""Files that are written anew when a portable corpus is exported again."""
 
 
-def _splits(bundle: Bundle, corpus: Corpus) -> dict[str, set[str]]:
-    """Write one plain table per split: which graphs, or which nodes, belong to it.
+def _write_splits(bundle: Bundle, corpus: Corpus) -> dict[str, set[str]]:
+    """Write one CSV file per split that lists its graphs or nodes.
 
-    Returns the origins of the graphs of every Parquet file.
+    Return the origins of the graphs of every Parquet file.
     """
     if corpus.info.level == "node":
-        _node_splits(bundle, corpus)
+        _write_node_splits(bundle, corpus)
         return {shard.path("parquet"): {"source"} for shard in corpus.shards}
     origins = {}
     names = [*_INDEX, "label"]
     if any(column.name == "smiles" for column in corpus.info.columns):
         names.append("smiles")
-    parts: dict[str, list[dict[str, Array | list[str]]]] = {}
-    for number, shard in enumerate(corpus.shards):
-        found = corpus.graph_columns(number, names)
+    rows_by_split: dict[str, list[dict[str, Array | list[str]]]] = {}
+    for shard_index, shard in enumerate(corpus.shards):
+        stored = corpus.graph_columns(shard_index, names)
         rows: dict[str, Array | list[str]] = {}
         for name in (*_INDEX, "num_nodes", "num_edges", *names[len(_INDEX) :]):
-            values = found[name]
+            values = stored[name]
             rows[name] = decode_texts(values) if isinstance(values, Ragged) else values
-        codes = np.asarray(found["origin"])
+        codes = np.asarray(stored["origin"])
         origins[shard.path("parquet")] = {ORIGINS[code] for code in np.unique(codes).tolist()}
         rows["origin"] = np.array(ORIGINS)[codes]
-        parts.setdefault(shard.split, []).append(rows)
-    for split, rows_of_split in parts.items():
-        columns = {name: _joined([part[name] for part in rows_of_split]) for name in rows}
+        rows_by_split.setdefault(shard.split, []).append(rows)
+    for split, split_rows in rows_by_split.items():
+        columns = {name: _concat([shard_rows[name] for shard_rows in split_rows]) for name in rows}
         bundle.write(f"splits/{split}.csv", partial(write_csv, blocks=[columns]))
     return origins
 
 
-def _joined(parts: Sequence[Array | list[str]]) -> Array | list[str]:
-    if isinstance(parts[0], list):
-        return [text for part in parts for text in part]
-    return np.concatenate(parts)
+def _concat(blocks: Sequence[Array | list[str]]) -> Array | list[str]:
+    if isinstance(blocks[0], list):
+        return [text for block in blocks for text in block]
+    return np.concatenate(blocks)
 
 
-def _node_splits(bundle: Bundle, corpus: Corpus) -> None:
-    """Write which nodes belong to a split; held-out nodes of replicas are those of the source."""
+def _write_node_splits(bundle: Bundle, corpus: Corpus) -> None:
+    """Write the nodes of every split; held-out nodes are listed once, in their source graph."""
     names = ["graph_id", "origin", "node_split", "node_env_id", "node_domain_id", "node_label"]
     table = corpus.table(columns=names)
     graph = np.repeat(table.dense("graph", "graph_id"), table.num_nodes)
     node = np.arange(table.total_nodes) - np.repeat(table.node_ptr[:-1], table.num_nodes)
     codes = table.dense("node", "node_split")
-    again = np.repeat(table.dense("graph", "origin") != ORIGINS.index("source"), table.num_nodes)
+    is_replica = np.repeat(
+        table.dense("graph", "origin") != ORIGINS.index("source"), table.num_nodes
+    )
     for code in np.unique(codes).tolist():
-        rows = (codes == code) & ~(again & (code != SPLITS.index("train")))
+        rows = (codes == code) & ~(is_replica & (code != SPLITS.index("train")))
         columns = {"graph_id": graph[rows], "node": node[rows]} | {
             name.removeprefix("node_"): table.dense("node", name)[rows] for name in names[3:]
         }

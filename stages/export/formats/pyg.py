@@ -1,4 +1,4 @@
-"""Files that PyG's own ``InMemoryDataset.load`` reads, one per split, of tensors alone."""
+"""Format ``pyg``: one file per split that PyG's ``InMemoryDataset.load`` reads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from gsx.pyg import CorpusDataset, pyg_columns
-from gsx.stages.export.card_text import about
-from gsx.stages.export.request import Given
+from gsx.stages.export.card_text import corpus_description
+from gsx.stages.export.request import ExportRequest
 from gsx.stages.export.torch_files import save_tensors
 from gsx.storage.sharing.bundle import Bundle
 
@@ -28,24 +28,24 @@ class Corpus(InMemoryDataset):
 '''
 
 
-def fill(bundle: Bundle, given: Given) -> None:
-    """Write one file per split, and the few lines that read them."""
-    corpus = given.corpus
-    for split, graphs in corpus.splits.items():
-        dataset = corpus.to_pyg(split=split, columns=_extras(given))
-        bundle.write(f"processed/{split}.pt", partial(_save, dataset=dataset), rows=graphs)
+def write(bundle: Bundle, request: ExportRequest) -> None:
+    """Write one tensor file per split and a module that loads them."""
+    corpus = request.corpus
+    for split, num_graphs in corpus.splits.items():
+        dataset = corpus.to_pyg(split=split, columns=_extra_columns(request))
+        bundle.write(f"processed/{split}.pt", partial(_save, dataset=dataset), rows=num_graphs)
     bundle.add("corpus.py", READER.encode())
-    bundle.add("README.md", f"# {corpus.info.name}\n\n{about(given)}\n".encode())
+    bundle.add("README.md", f"# {corpus.info.name}\n\n{corpus_description(request)}\n".encode())
     bundle.copy_file(corpus.artifact, "env_table.json")
     bundle.copy_file(corpus.artifact, "corpus.json")
 
 
-def _extras(given: Given) -> list[str]:
-    info = given.corpus.info
-    plain = [column.name for column in info.columns if not column.ragged or column.dtype == "text"]
-    wanted = ("domain_id", "origin", "node_truth", "smiles")
-    usual = pyg_columns(info)
-    return [name for name in wanted if name in plain and name not in usual]
+def _extra_columns(request: ExportRequest) -> list[str]:
+    info = request.corpus.info
+    dense = [column.name for column in info.columns if not column.ragged or column.dtype == "text"]
+    extra = ("domain_id", "origin", "node_truth", "smiles")
+    default = pyg_columns(info)
+    return [name for name in extra if name in dense and name not in default]
 
 
 def _save(path: Path, dataset: CorpusDataset) -> None:

@@ -1,4 +1,4 @@
-/* Features moved away from partners and brought back into their domains: the loops of moving.py. */
+/* Feature extrapolation and wrap-around: the loops of feature_extrapolation.py. */
 
 #include <math.h>
 
@@ -6,19 +6,19 @@
 
 enum kind { UNIT, INTERVAL, GRID, MIRROR, MIRROR_GRID };
 
-/* Rows of few features are moved together, as many as fill the registers of a processor. */
+/* Rows with few features are processed together, enough to fill the vector registers. */
 #define TOGETHER 8
-/* Partners lie anywhere: one is asked for while so many others before it are in hand. */
+/* Partners are at random addresses: each is prefetched this many runs ahead. */
 #define AHEAD 8
 
 struct move {
     const float *own, *partners;
-    const int64_t *partner, *ptr; /* of every run: its row of partners, where its own rows start */
+    const int64_t *partner, *ptr; /* per run: row of its partner, first of its own rows */
     const double *strength;
-    Py_ssize_t runs, width, size; /* numbers that are moved together */
-    double *theirs, *low, *high, *step, *length; /* patterns: features again and again */
+    Py_ssize_t runs, width, size; /* size: values processed together */
+    double *theirs, *low, *high, *step, *length; /* per value: its feature, repeated for all rows */
     float *out;
-    char *same; /* of every run: whether all of its numbers came out as they were */
+    char *same; /* per run: whether all values are unchanged */
 };
 
 INLINE double clipped(double value, double low, double high)
@@ -41,7 +41,7 @@ INLINE double brought_back(enum kind kind, double value, double low, double high
     return value < low || value > high ? place : value;
 }
 
-/* Move some numbers of a run; say whether any of them changed. */
+/* Extrapolate some values of a run; return whether any of them changed. */
 INLINE int move_some(const struct move *m, enum kind kind, double strength, Py_ssize_t at,
                      Py_ssize_t size)
 {
@@ -74,14 +74,14 @@ INLINE void move_runs(const struct move *m, enum kind kind, Py_ssize_t width, Py
             changed = move_some(m, kind, strength, at, end - at);
         } else {
             for (; at + size <= end; at += size) changed |= move_some(m, kind, strength, at, size);
-            /* The last rows, and some that were moved before: these come out as they did. */
+            /* The last rows, and some processed before: their result is the same. */
             if (at < end) changed |= move_some(m, kind, strength, end - size, size);
         }
-        m->same[run] &= !changed; /* no processor could foresee a branch */
+        m->same[run] &= !changed; /* without a branch, which would be mispredicted */
     }
 }
 
-/* A compiler makes more of loops whose length it knows. */
+/* Loops of constant length are optimized better. */
 INLINE void move_rows(const struct move *m, enum kind kind)
 {
     switch (m->width) {

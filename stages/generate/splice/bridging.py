@@ -97,8 +97,8 @@ def _own_ports(
     """Return the nodes that may get a bridge, ``[N]``, and bridges per attachment, ``[P]``.
 
     A lead component gets its bridges at the nodes that connected it to the rest of its source
-    graph, as many as there were edges. A lead component without such edges is not restricted. 0
-    leaves the number of bridges to the model.
+    graph, one bridge per edge that was cut. A lead component without such edges is not restricted.
+    0 leaves the number of bridges to the model.
     """
     cut_edges = components.dense("node", PORT)
     component = row_indices(components.node_ptr)

@@ -1,7 +1,7 @@
-"""Where raw files can be had by `gsx fetch`: their public addresses, sizes and SHA-256.
+"""Catalog of raw files for `gsx fetch`: public URLs, sizes and SHA-256.
 
-Repositories are named by commit where that is known. Of text, the hash is that of its lines: blank
-lines and the signs that end lines do not count, as copies differ in them.
+Repositories are pinned to a commit if it is known. The hash of a text file covers its non-blank
+lines without line endings, because copies differ in these.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file that is published as it is."""
+    """A published file."""
 
     urls: tuple[str, ...]
-    """Where it can be had; the next is tried when one fails."""
+    """URLs, tried in order."""
     size: int
-    """Bytes, about."""
+    """Approximate size in bytes."""
     sha256: str
     lines: bool = False
-    """Whether the hash is that of the lines of a text."""
+    """Whether the hash covers the lines of a text file."""
 
 
 _BINARY = {
@@ -188,15 +188,15 @@ REMOTE_FILES: Mapping[str, RemoteFile] = {
         for path, (size, sha256) in _TEXT.items()
     },
 }
-"""By the path that each has under the folder of raw files."""
+"""Path below the raw data directory → file."""
 
 
-def remote_files(card: DatasetMetadata) -> dict[str, RemoteFile] | None:
-    """Return what to fetch for a dataset, by path; None where a file of it is not published so."""
-    found: dict[str, RemoteFile] = {}
-    for needed in card.raw:
+def remote_files(metadata: DatasetMetadata) -> dict[str, RemoteFile] | None:
+    """Return path → file to download for a dataset; None if a file is not in the catalog."""
+    files: dict[str, RemoteFile] = {}
+    for needed in metadata.raw:
         paths = [path for path in needed.paths if path in REMOTE_FILES]
         if not paths:
             return None
-        found[paths[0]] = REMOTE_FILES[paths[0]]
-    return found
+        files[paths[0]] = REMOTE_FILES[paths[0]]
+    return files

@@ -1,4 +1,4 @@
-"""Download one file: resumed where it stopped, bounded, checked, and there whole or not at all."""
+"""Download one file with resume, a size limit, hash verification and an atomic rename."""
 
 from __future__ import annotations
 
@@ -15,113 +15,115 @@ from gsx.errors import StageError
 from gsx.stages.prepare.download.catalog import RemoteFile
 from gsx.storage.artifacts.digest import CHUNK, sha256_file
 
-TRIES = 3
-"""How often one address is tried before the next is."""
+ATTEMPTS = 3
+"""Attempts per URL."""
 _TIMEOUT = 30
 _SPARE = 1 << 20
-"""Bytes that a file may have beyond twice its size."""
+"""Allowed bytes beyond twice the stated size."""
 _BROKEN = (OSError, http.client.HTTPException)
-"""What the standard library raises for a connection that fails."""
+"""Exceptions of the standard library for failed connections."""
 
 
-class _Refused(Exception):  # noqa: N818
-    """An address that need not be tried again, and why."""
+class _Rejected(Exception):  # noqa: N818
+    """A URL that must not be tried again, with the reason."""
 
 
 def download(
     remote: RemoteFile, path: Path, progress: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Bring a file to ``path``; what was brought before it broke off is kept beside it.
+    """Download a file to ``path``; a partial download is kept in ``path.part`` and resumed.
 
-    ``progress`` is told how many bytes are there.
+    ``progress`` receives the number of bytes on disk.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     reasons = []
     for url in remote.urls:
         try:
-            _bring(url, remote, part, progress)
-        except _Refused as error:
+            _download_from(url, remote, part, progress)
+        except _Rejected as error:
             reasons.append(f"{url}: {error}")
             continue
         os.replace(part, path)  # noqa: PTH105
         return
     listed = "\n  ".join(reasons)
     raise StageError(
-        f"{path.name} cannot be downloaded:\n  {listed}\nTry again later, or get the file yourself "
-        f"and put it at {path}."
+        f"{path.name}: download failed:\n  {listed}\nRetry later, or download the file yourself "
+        f"and save it as {path}."
     )
 
 
-def _bring(url: str, remote: RemoteFile, part: Path, progress: Callable[[int], None]) -> None:
-    """Fill ``part`` from one address until it is whole and has the right hash."""
+def _download_from(
+    url: str, remote: RemoteFile, part: Path, progress: Callable[[int], None]
+) -> None:
+    """Download one URL to ``part`` and verify the hash."""
     if not url.startswith(("http://", "https://")):
-        raise _Refused("not an address of the web")
-    why = ""
-    for _ in range(TRIES):
+        raise _Rejected("not an HTTP URL")
+    reason = ""
+    for _ in range(ATTEMPTS):
         try:
             _request(url, remote, part, progress)
         except urllib.error.HTTPError as error:
             if error.code < 500:
-                raise _Refused(f"the server says {error.code} {error.reason}") from error
-            why = f"the server says {error.code} {error.reason}"
+                raise _Rejected(f"the server returned {error.code} {error.reason}") from error
+            reason = f"the server returned {error.code} {error.reason}"
             continue
         except _BROKEN as error:
-            why = f"the connection failed: {error}"
+            reason = f"the connection failed: {error}"
             continue
         if _hash_of(part, lines=remote.lines) == remote.sha256:
             return
-        # Bytes of an earlier try may have been those of another file: begin anew.
+        # Earlier bytes may belong to another version of the file: start from the beginning.
         part.unlink()
-        why = "what it sends is not the file that gsx knows (its SHA-256 differs)"
-    raise _Refused(why)
+        reason = "the SHA-256 of the content differs from the catalog"
+    raise _Rejected(reason)
 
 
 def _request(url: str, remote: RemoteFile, part: Path, progress: Callable[[int], None]) -> None:
-    have = part.stat().st_size if part.exists() else 0
+    size = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "gsx"})  # noqa: S310
-    if have:
-        request.add_header("Range", f"bytes={have}-")
+    if size:
+        request.add_header("Range", f"bytes={size}-")
     try:
-        answer = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing is left to send: whole, or of another file
+        if error.code == 416 and size:  # nothing left to send: complete, or another version
             return
         raise
-    with answer, part.open("r+b" if have else "wb") as stream:
-        start = have if _continues(answer, have) else 0
+    with response, part.open("r+b" if size else "wb") as stream:
+        start = size if _continues(response, size) else 0
         stream.seek(start)
         stream.truncate()
-        _copy(answer, stream, start, 2 * remote.size + _SPARE, progress)
+        _copy(response, stream, start, 2 * remote.size + _SPARE, progress)
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def _continues(answer: http.client.HTTPResponse, have: int) -> bool:
-    """Say whether an answer goes on where the file ends."""
-    stated = answer.headers.get("Content-Range", "")
-    return answer.status == 206 and stated.startswith(f"bytes {have}-")
+def _continues(response: http.client.HTTPResponse, size: int) -> bool:
+    """Return whether a response continues at the end of the file."""
+    stated = response.headers.get("Content-Range", "")
+    return response.status == 206 and stated.startswith(f"bytes {size}-")
 
 
 def _copy(
-    answer: http.client.HTTPResponse,
+    response: http.client.HTTPResponse,
     stream: IO[bytes],
     done: int,
     most: int,
     progress: Callable[[int], None],
 ) -> None:
-    end = None if answer.length is None else done + answer.length
+    end = None if response.length is None else done + response.length
     if end is not None and end > most:
-        raise _Refused(f"it would send {end:,} bytes; at most {most:,} are expected")
+        raise _Rejected(f"the response has {end:,} bytes; at most {most:,} are expected")
     progress(done)
-    while chunk := answer.read(CHUNK):
+    while chunk := response.read(CHUNK):
         done += len(chunk)
         if done > most:
-            raise _Refused(f"it sends more than {most:,} bytes")
+            raise _Rejected(f"the response has more than {most:,} bytes")
         stream.write(chunk)
         progress(done)
     if end is not None and done < end:
-        raise ConnectionError(f"it ended after {done:,} of {end:,} bytes")
+        raise ConnectionError(f"the response ended after {done:,} of {end:,} bytes")
 
 
 def _hash_of(path: Path, *, lines: bool) -> str:

@@ -1,4 +1,4 @@
-"""Fetch the raw files of a dataset from where they are published."""
+"""Download the missing raw files of a dataset."""
 
 from __future__ import annotations
 
@@ -18,54 +18,57 @@ _LOCK = ".gsx-fetch.lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """One raw file."""
+class FetchedFile:
+    """A raw file on disk."""
 
     path: Path
     size: int
     reused: bool
-    """Whether it was there before."""
+    """Whether it existed before."""
 
 
 def fetch_dataset(
-    name: str, card: DatasetMetadata, folder: Path | None, progress: Callable[[int, int], None]
-) -> list[Fetched]:
-    """Bring the raw files of a dataset that are not there into ``folder``.
+    name: str, metadata: DatasetMetadata, folder: Path | None, progress: Callable[[int, int], None]
+) -> list[FetchedFile]:
+    """Download the missing raw files of a dataset into ``folder``.
 
-    ``progress`` is told the bytes that are there and those expected.
+    ``progress`` receives the downloaded and the expected number of bytes.
     """
-    if not card.raw:
-        raise UsageError(f"{name} is built in and needs no files: `gsx prepare {name}`.")
-    wanted = remote_files(card)
+    if not metadata.raw:
+        raise UsageError(f"{name} is synthetic and needs no files. Run `gsx prepare {name}`.")
+    wanted = remote_files(metadata)
     if wanted is None:
-        first = card.raw[0]
+        first = metadata.raw[0]
         raise UsageError(
-            f"{name} cannot be fetched: {' or '.join(first.paths)} is {first.what}, which no "
-            "address serves as it is. Get it and name its folder with `--raw DIR`."
+            f"{name}: no download for {' or '.join(first.paths)} ({first.what}). Get the file "
+            "yourself and pass its directory with `--raw DIR`."
         )
     if folder is None:
-        raise UsageError(
-            "no folder of raw files is named. Say where to put them: `--raw DIR` or GSX_RAW_DATA."
-        )
-    there = {path: needed.find(folder) for path, needed in zip(wanted, card.raw, strict=True)}
-    total = sum(remote.size for path, remote in wanted.items() if there[path] is None)
-    found, done = [], 0
+        raise UsageError("no raw data directory is set. Pass `--raw DIR` or set GSX_RAW_DATA.")
+    existing = {
+        path: needed.find(folder) for path, needed in zip(wanted, metadata.raw, strict=True)
+    }
+    total = sum(remote.size for path, remote in wanted.items() if existing[path] is None)
+    fetched, done = [], 0
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / _LOCK, timeout=0):
             for path, remote in wanted.items():
-                old = there[path]
+                old = existing[path]
                 target = folder / path if old is None else old[1]
                 if old is None:
-                    download(remote, target, partial(_tell, progress, done, total))
+                    download(remote, target, partial(_report_progress, progress, done, total))
                     done += remote.size
-                found.append(Fetched(target, target.stat().st_size, old is not None))
+                fetched.append(FetchedFile(target, target.stat().st_size, old is not None))
     except Timeout as error:
         raise UsageError(
-            f"another `gsx fetch` is filling {folder}. Wait until it is done, then say it again."
+            f"another `gsx fetch` is writing to {folder}. Wait for it to finish, then run the "
+            "command again."
         ) from error
-    return found
+    return fetched
 
 
-def _tell(progress: Callable[[int, int], None], before: int, total: int, size: int) -> None:
+def _report_progress(
+    progress: Callable[[int, int], None], before: int, total: int, size: int
+) -> None:
     progress(before + size, total)

@@ -126,7 +126,7 @@ def parse_block(block: Block) -> dict[str, Array]:
 
 
 def _blocks(texts: Iterable[str], waiting: list[list[str]]) -> Iterator[dict[str, Array]]:
-    """Yield texts in blocks, at least one, and append each to ``waiting`` until its result comes."""
+    """Yield texts in blocks, at least one; ``waiting`` holds each block until its result."""
     remaining = iter(texts)
     block = list(islice(remaining, BLOCK_ROWS))
     while True:

@@ -229,7 +229,7 @@ def test_a_missing_plain_column_is_named_with_those_there_are():
     with pytest.raises(TableError) as error:
         tiny_table().dense("edge", "weight")
     assert str(error.value) == (
-        "no plain edge column `weight` in this table; it has: edge_src, edge_dst, edge_attr"
+        "no dense edge column `weight` in this table; it has: edge_src, edge_dst, edge_attr"
     )
 
 
@@ -237,7 +237,7 @@ def test_a_list_column_is_not_a_plain_one_and_the_other_way_round():
     table = tiny_table().select(["smiles"])
     with pytest.raises(TableError) as error:
         table.dense("graph", "smiles")
-    assert str(error.value) == "no plain graph column `smiles` in this table; it has: smiles"
+    assert str(error.value) == "no dense graph column `smiles` in this table; it has: smiles"
     with pytest.raises(TableError) as error:
         table.lists("edge", "edge_src")
     assert str(error.value) == "no ragged column `edge_src` on the edge axis of this table"
@@ -273,7 +273,7 @@ def broken(**parts):
         (broken(graph={"a": Ragged(np.array([0, 1, 1, 2]), np.zeros(3))}),
          "`a` has 3 values, but its pointers end at 2"),
         (broken(edge={}),
-         "no plain edge column `edge_src` in this table; it has: none"),
+         "no dense edge column `edge_src` in this table; it has: none"),
         (broken(edge={"edge_src": np.array([0, 1, 3, 2, 1]), "edge_dst": np.zeros(5)}),
          "graph 10: edge 2 has edge_src 3, but the graph has 3 nodes (2 such edges in total)"),
         (broken(graph={}, edge={"edge_src": np.zeros(5), "edge_dst": np.array([0, 0, 0, 0, -1])}),

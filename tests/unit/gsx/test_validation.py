@@ -134,9 +134,9 @@ def test_a_missing_column_is_named():
     ("axis", "name", "values", "text"),
     [
         ("graph", "smiles", np.zeros(3, dtype=np.uint8),
-         "column `smiles` must hold lists"),
+         "column `smiles` must be ragged"),
         ("graph", "label", Ragged(pointers([0, 0, 0]), ints()),
-         "column `label` must hold rows"),
+         "column `label` must be dense"),
         ("graph", "label", np.zeros(3, dtype=np.int64),
          "column `label` has type int64; expected int32"),
         ("graph", "smiles", Ragged(pointers([0, 0, 0]), ints()),

@@ -194,7 +194,7 @@ def test_an_artifact_others_were_made_from_is_not_removed_alone(store):
     with pytest.raises(UsageError) as caught:
         list_artifacts(store, [parent.key], with_descendants=False)
     texts = [
-        f"blob {parent.key[:12]} is what child {other.key[:12]} was made from. "
+        f"child {other.key[:12]} was built from blob {parent.key[:12]}. "
         "Add `--with-descendants` to remove both."
         for other in (child, grandchild)
     ]
@@ -257,7 +257,7 @@ def test_an_artifact_outside_the_store_is_not_removed(store, tmp_path):
 def test_an_artifact_of_another_remote_store_is_not_removed():
     theirs, ours = Store.at("memory://theirs"), Store.at("memory://ours")
     made = blob(theirs)
-    with pytest.raises(StoreError, match=r"does not lie in the store memory://ours; not removed"):
+    with pytest.raises(StoreError, match=r"is not inside the store memory://ours; not removed"):
         remove_artifacts(ours, [made])
     assert theirs.find("blob", made.key) == made
     made.location.fs.rm("/theirs", recursive=True)
@@ -273,7 +273,7 @@ def test_gc_says_what_it_would_remove_and_how_much(store):
     size = sum(map(len, contents(draft).values()))
     shown = gsx("gc", "--store", store.location.url)
     assert shown.out.splitlines()[-1] == (
-        f"1 items, {size} B can be removed; add --delete to do it"
+        f"1 items, {size} B can be deleted; add --delete to do so"
     )
     assert draft.exists()
     removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.location.url).out)

@@ -9,7 +9,7 @@ from gsx.pipeline.plan import make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.seeds import rng
-from gsx.stages.describe.shift import distance, repeats
+from gsx.stages.describe.shift import shift_distance, count_repeated
 from gsx.storage.artifacts.store import Store
 from tests.unit.stages.prepare.benchmarks.test_tu import paths_of, zipped
 
@@ -93,15 +93,15 @@ def test_draws_from_one_distribution_do_not_shift():
     generator = rng(0, "tests")
     for size in (50, 500, 5000):
         draws = [(generator.integers(0, 20, n), generator.integers(0, 2, n)) for n in (5000, size)]
-        assert distance(*draws).none
+        assert shift_distance(*draws).none
     domain, label = draws[0]
-    assert not distance((domain, label), (domain, 1 - domain % 2)).none
-    assert not distance((domain, label), (domain + 1, label)).none
+    assert not shift_distance((domain, label), (domain, 1 - domain % 2)).none
+    assert not shift_distance((domain, label), (domain + 1, label)).none
 
 
 def test_graphs_that_are_known_are_counted_with_their_labels():
     known, labels = np.array([1, 1, 2], dtype=np.uint64), np.array([0, 1, 0])
     found = np.array([1, 2, 2, 3], dtype=np.uint64)
-    assert repeats(found, np.array([1, 0, 1, 0]), known, labels) == (3, 1)
-    assert repeats(found[:0], labels[:0], known, labels) == (0, 0)
-    assert repeats(found, np.zeros(4), known[:0], labels[:0]) == (0, 0)
+    assert count_repeated(found, np.array([1, 0, 1, 0]), known, labels) == (3, 1)
+    assert count_repeated(found[:0], labels[:0], known, labels) == (0, 0)
+    assert count_repeated(found, np.zeros(4), known[:0], labels[:0]) == (0, 0)

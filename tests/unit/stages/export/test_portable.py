@@ -311,7 +311,7 @@ def test_a_shard_that_changes_while_it_is_copied_is_found_out(made, tmp_path, mo
 def test_what_nobody_verified_here_is_hashed_on_the_way(made, tmp_path, monkeypatch):
     from gsx.storage.sharing import bundle
 
-    monkeypatch.setattr(bundle, "is_trusted", lambda *_: False)
+    monkeypatch.setattr(bundle, "is_verified", lambda *_: False)
     monkeypatch.setattr(bundle.shutil, "copyfile", None)
     export(Corpus(made), [made.manifest], tmp_path / "out")
     assert run("verify", tmp_path / "out").code == 0

@@ -314,13 +314,14 @@ def test_every_fitting_partner_is_drawn():
     ("call", "message"),
     [
         (lambda x, d: extrapolate(x, x[:1], np.zeros(2), WrapAround.of(np.ones(2, bool), d)),
-         "2 rows of 2 features cannot meet 1 of 2 with 2 strengths."),
+         "shapes do not match: 2 rows of 2 features, 1 partners of 2 features, 2 strengths."),
         (lambda x, d: WrapAround.of(np.ones(3, bool), d),
-         "the mask is for 3 features and the domains for 2. Use the mask of this corpus."),
+         "the mask has 3 features and the feature ranges have 2. Use the mask of this corpus."),
         (lambda x, d: extrapolate(x[:, :1], x[:, 1:], np.zeros(2), WrapAround.of(np.ones(2, bool), d)),
-         "the mask is for 2 features; rows have 1. Use the mask of this corpus."),
+         "the mask has 2 features; rows have 1. Use the mask of this corpus."),
         (lambda x, d: extrapolate(*[csr_matrix(x)] * 2, np.zeros(2), WrapAround.of(np.ones(2, bool), d)),
-         "feature 1 is sparse, and its domain 2 to 4 has no zero. Give it a domain with one."),
+         "feature 1 is sparse, and its range 2 to 4 does not contain 0. Set a range that does with "
+         "`--domain`."),
         (lambda x, d: infer_feature_ranges(x[:0]), "no rows to infer feature ranges from."),
     ],
 )  # fmt: skip

@@ -21,8 +21,8 @@ def draft(tmp_path):
 class Writer:
     """Writes one file and counts how often it was asked to."""
 
-    def __init__(self, data=b"bytes", facts=None):
-        self.data, self.stats, self.calls = data, facts, 0
+    def __init__(self, data=b"bytes", stats=None):
+        self.data, self.stats, self.calls = data, stats, 0
 
     def __call__(self, path):
         self.calls += 1

@@ -121,7 +121,7 @@ def test_negative_rows_are_refused():
 
 
 def test_a_negative_count_is_refused():
-    refused(changed(counts={"train": -3}), "counts -3 of 'train'")
+    refused(changed(counts={"train": -3}), "the count of 'train' is negative (-3)")
 
 
 @pytest.mark.parametrize("kind", ["", "Corpus", "../corpus", ".corpus", "a/b", "a" * 33, "é"])

@@ -242,7 +242,7 @@ def test_a_damaged_artifact_is_not_reused_but_can_be_made_again(store):
     path = broken.location.local / "data/a.bin"
     path.unlink()
     path.write_bytes(b"FIRST")
-    with pytest.raises(ArtifactError, match=r"data/a.bin has other bytes .*\n.*`--force`"):
+    with pytest.raises(ArtifactError, match=r"data/a.bin does not match the SHA-256 .*\n.*`--force`"):
         build_artifact(store, identity(), forbidden)
     assert build_artifact(store, identity(), write_files(), force=True).artifact.generation == 2
 
@@ -336,7 +336,7 @@ def test_whoever_waits_is_told_so(store, tmp_path):
 BUILDER = textwrap.dedent(
     """
     import os, sys, time
-    from gsx.storage.artifacts.publish import Identity, Outcome, build
+    from gsx.storage.artifacts.publish import Identity, StageResult, build_artifact
     from gsx.storage.artifacts.store import Store
 
     root, calls, force = sys.argv[1], sys.argv[2], sys.argv[3] == "force"
@@ -347,7 +347,7 @@ BUILDER = textwrap.dedent(
         for number in range(5):
             time.sleep(0.1)
             draft.write_bytes(f"part-{number}", b"x")
-        return Outcome()
+        return StageResult()
 
     identity = Identity(kind="blob", stage="slow", stage_version=1, config={})
     built = build(Store.at(root), identity, produce, force=force,

@@ -240,7 +240,7 @@ def test_a_store_that_is_not_there_is_empty(store):
 
 def test_a_store_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"file is a file, not a store\.\nName a directory"):
+    with pytest.raises(StoreError, match=r"file is a file, not a store\.\nPass a directory"):
         list(Store.at(tmp_path / "file").entries())
 
 

@@ -198,11 +198,11 @@ def test_replicas_can_be_exported_and_generated_again(made, tmp_path):
          "planted-nodes labels nodes; splicing needs labelled graphs. Use `--options 000` with "
          "`--featx`."),
         ({"augmented_only": True},
-         "replicas have the structure of their source graph, so it cannot be left out; leave "
-         "`--augmented-only` away and train with `--origin featx`"),
-        ({"count": 5}, "planted-nodes labels nodes: say how often with `--replicas`"),
-        ({"featx_partner": "ranked"}, "planted-nodes labels nodes: each has a partner of its own, "
-         "and none has a rank. Leave `--featx-partner` out."),
+         "replicas share the edges of their source graph, so the corpus must hold it. Leave "
+         "`--augmented-only` out, and train with `--origin featx`."),
+        ({"count": 5}, "planted-nodes labels nodes: set the number of replicas with `--replicas`"),
+        ({"featx_partner": "ranked"}, "planted-nodes labels nodes: each node has its own partner, "
+         "so nodes are not matched by rank. Leave `--featx-partner` out."),
     ],
 )  # fmt: skip
 def test_options_for_graphs_are_refused(made, options, message):
@@ -220,7 +220,7 @@ def test_nodes_without_partners_are_refused(made, tmp_path):
     with pytest.raises(StageError) as error:
         generate({**made, "prepare": corpus}, tmp_path)
     assert str(error.value) == (
-        "nothing to extrapolate: no training node of planted-nodes has a partner of its label in "
+        "nothing to extrapolate: no training node of planted-nodes has a partner with its label in "
         "another environment. Prepare the corpus with environments."
     )
 

@@ -60,7 +60,7 @@ def test_a_target_that_is_not_empty_is_refused_and_left(artifact, tmp_path):
 
 def test_a_target_that_is_a_file_is_refused_and_left(artifact, tmp_path):
     (tmp_path / "out").write_text("do not lose")
-    with pytest.raises(StoreError, match=r"out is not a directory\. Name another"):
+    with pytest.raises(StoreError, match=r"out is not a directory; nothing was written\. Choose another"):
         copy_artifact(artifact, tmp_path / "out")
     assert (tmp_path / "out").read_text() == "do not lose"
 
@@ -79,7 +79,7 @@ def test_a_target_that_is_a_link_is_refused(artifact, tmp_path, full):
     if full:
         (tmp_path / "elsewhere" / "x").write_text("x")
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match=r"out is a link\. Name a directory"):
+    with pytest.raises(StoreError, match=r"out is a symbolic link; nothing was written\. Choose a directory"):
         copy_artifact(artifact, tmp_path / "out")
 
 
@@ -183,7 +183,7 @@ def test_a_remote_artifact_with_other_bytes_of_the_same_size_is_not_copied(tmp_p
     store = Store.at("memory://swapped")
     made = blob(store)
     made.location.fs.pipe_file(made.location.path("data/a.bin"), b"FIRST")
-    with pytest.raises(ArtifactError, match=r"data/a\.bin has other bytes"):
+    with pytest.raises(ArtifactError, match=r"data/a\.bin does not match the SHA-256"):
         copy_artifact(store.find("blob", made.key), tmp_path / "out")
     assert alone(tmp_path) == []
     made.location.fs.rm("/swapped", recursive=True)

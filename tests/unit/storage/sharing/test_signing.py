@@ -75,9 +75,9 @@ def test_a_manifest_that_was_changed_after_signing_is_refused(theirs, keys):
     signature = (made.location.local / SIGNATURE).read_bytes()
     key = read_public_key(keys[1])
     check_signature(data, signature, key, "here")
-    with pytest.raises(ArtifactError, match="the signature of here is wrong"):
+    with pytest.raises(ArtifactError, match="the signature of here is invalid"):
         check_signature(data + b" ", signature, key, "here")
-    with pytest.raises(ArtifactError, match="the signature of here is wrong"):
+    with pytest.raises(ArtifactError, match="the signature of here is invalid"):
         check_signature(data, signature.replace(b"file:", b"life:"), key, "here")
     with pytest.raises(ArtifactError, match="is not a signature"):
         check_signature(data, b"hello", key, "here")
@@ -98,7 +98,7 @@ def test_a_passphrase_protects_the_secret_key(theirs, tmp_path, monkeypatch):
     monkeypatch.delenv("GSX_PASSPHRASE")
     said = gsx("sign", made.location.url, "--key", tmp_path / "bob.key")
     assert said.code == 2
-    assert "If it has a passphrase, put it into GSX_PASSPHRASE." in said.err
+    assert "If it has a passphrase, set GSX_PASSPHRASE." in said.err
 
 
 @pytest.mark.parametrize("text", ["", "one line", "a\nnot base64!", "a\nQUJD\n"])

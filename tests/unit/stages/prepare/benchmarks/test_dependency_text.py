@@ -233,7 +233,8 @@ def test_a_sentence_that_is_too_long_is_refused(tmp_path):
     encoder = minilm.MiniLMEncoder(model(tmp_path))
     with pytest.raises(StageError) as error:
         encoder.word_vectors([["so"], ["so"] * 63])
-    assert str(error.value) == ("sentence 1 has 65 pieces of words; the encoder reads at most 64")
+    assert str(error.value) == ("sentence 1 has 65 tokens, but the encoder supports at most 64. Shorten it, or use hashed "
+        "features.")
 
 
 def test_the_installed_encoder_reads_words():
