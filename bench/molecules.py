@@ -21,7 +21,7 @@ from torch_geometric.utils import from_smiles
 
 from gsx.ragged import row_indices
 from gsx.seeds import rng
-from gsx.stages.chem.check_by_graph import check_spliced, stand_alone
+from gsx.stages.chem.check_by_graph import check_by_graph, cut_out_molecules
 from gsx.stages.chem.fragments import free_valence, round_to_units
 from gsx.stages.chem.smiles_reader import read_molecules
 from gsx.stages.graphs.splice import add_edges, union
@@ -53,17 +53,17 @@ def main(arguments: list[str] | None = None) -> None:
     sources = measure("read", NUM_SOURCES, lambda: read_molecules(source_smiles).table)
     keep = round_to_units(sources, generator.random(sources.total_nodes) < 0.5)
     keep = largest_component(sources, keep)
-    fragments = measure("stand_alone", len(sources), lambda: stand_alone(sources, keep))
+    fragments = measure("stand_alone", len(sources), lambda: cut_out_molecules(sources, keep))
     pool = fragments.table.filter(fragments.ok & (fragments.table.num_nodes >= 8))
     table, bridges = splice_pairs(pool.select(["node_feat", "edge_attr"]), NUM_SPLICED, generator)
-    smiles = check_spliced(table, bridges).smiles
+    smiles = check_by_graph(table, bridges).smiles
     accepted = float(np.mean([bool(text) for text in smiles]))
     reference_smiles = [text for text in smiles if text][:NUM_REFERENCE]
     count = len(table)
     for _ in range(ROUNDS):
-        measure("check", count, lambda: check_spliced(table, bridges))
-        measure("check_without_smiles", count, lambda: check_spliced(table, bridges, smiles=False))
-        measure("check_thorough", count, lambda: check_spliced(table, bridges, thorough=True))
+        measure("check", count, lambda: check_by_graph(table, bridges))
+        measure("check_without_smiles", count, lambda: check_by_graph(table, bridges, smiles=False))
+        measure("check_thorough", count, lambda: check_by_graph(table, bridges, thorough=True))
         measure(
             "from_smiles",
             len(reference_smiles),

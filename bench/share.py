@@ -28,7 +28,7 @@ from typing import IO
 from lib import corpora, harness
 
 from gsx.stages.export.export import export
-from gsx.stages.report.report import Sources, report
+from gsx.stages.report.report import ReportInputs, report
 from gsx.storage.artifacts.atomic_files import fsync_file, remove_tree
 from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.location import Location
@@ -69,11 +69,12 @@ def measure_molecules() -> harness.Result:
     key = harness.gsx_command("prepare", "hiv-size")["key"]
     store = Store.at(None)
     artifact = store.resolve(key, kind="corpus")
-    sources = Sources(corpus=Corpus(artifact), lineage=tuple(lineage_manifests(store, artifact)))
-    seconds, page = harness.timed(lambda: report(sources), time.process_time)
+    lineage = tuple(lineage_manifests(store, artifact))
+    inputs = ReportInputs(corpus=Corpus(artifact), lineage=lineage)
+    seconds, page = harness.timed(lambda: report(inputs), time.process_time)
     return {
         "command": harness.command_line(NAME, "--only-molecules", raw_data=True),
-        "graphs": len(sources.corpus),
+        "graphs": len(inputs.corpus),
         "report_cpu_seconds": round(seconds, 2),
         "report_bytes": len(page.encode()),
     }
@@ -103,7 +104,7 @@ def measure(graphs: int) -> harness.Result:
             "push to S3": compare_s3(folder, corpus),
         }
         seconds, page = harness.timed(
-            lambda: report(Sources(corpus=corpus, lineage=(corpus.artifact.manifest,)))
+            lambda: report(ReportInputs(corpus=corpus, lineage=(corpus.artifact.manifest,)))
         )
         return {
             "command": harness.command_line(NAME),

@@ -76,7 +76,7 @@ def prepare_molecules(table: Path) -> list[GraphTable]:
 
 def prepare_digits(raw: Path) -> list[GraphTable]:
     """Build the superpixel graphs of all splits of 6,000 digits."""
-    files = dict(filter(None, (file.find(raw) for file in cmnist.card("").raw)))
+    files = dict(filter(None, (file.find(raw) for file in cmnist.metadata("").raw)))
     source = cmnist.open_cmnist(
         DatasetRequest(name=cmnist.NAME, num_graphs=ITEMS[cmnist.NAME], seed=0, raw=files)
     )

@@ -97,8 +97,8 @@ def bridge(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noq
     from gsx.storage.artifacts.store import Store
 
     artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    given = {name: value for name, value in options.items() if value is not None}
-    run_single_stage("bridge", given, {"prepare": artifact}, run_options)
+    overrides = {name: value for name, value in options.items() if value is not None}
+    run_single_stage("bridge", overrides, {"prepare": artifact}, run_options)
 
 
 @pretrain.command(short_help="Train the feature mask of FeatX.")
@@ -114,8 +114,8 @@ def mask(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noqa:
     from gsx.storage.artifacts.store import Store
 
     artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    given = {name: value for name, value in options.items() if value not in (None, ())}
-    built = run_single_stage("mask", given, {"prepare": artifact}, run_options)
+    overrides = {name: value for name, value in options.items() if value not in (None, ())}
+    built = run_single_stage("mask", overrides, {"prepare": artifact}, run_options)
     if built is not None and not run_options.quiet and not run_options.as_json:
         summary = built.artifact.manifest.summary
         click.echo(printable(summary["words"]))

@@ -24,10 +24,10 @@ def push(artifact: str, to: str, *, with_lineage: bool, store: str | None, as_js
     from gsx.storage.sharing.push_pull import push as push_artifact
 
     source, target = Store.at(store), Store.at(to)
-    found = source.resolve(artifact)
-    ancestors = ancestor_locations(source, found.manifest) if with_lineage else []
+    resolved = source.resolve(artifact)
+    ancestors = ancestor_locations(source, resolved.manifest) if with_lineage else []
     transfer_all(
-        [*ancestors, found.location],
+        [*ancestors, resolved.location],
         lambda location: push_artifact(source.resolve(location.url), target),
         as_json=as_json,
     )

@@ -60,7 +60,7 @@ def report(
     trained on source graphs only.
     """
     from gsx.errors import UsageError
-    from gsx.stages.report.report import Sources
+    from gsx.stages.report.report import ReportInputs
     from gsx.stages.report.report import report as render_report
     from gsx.storage.artifacts.atomic_files import atomic_write, translate_os_errors
     from gsx.storage.artifacts.lineage import children, lineage_manifests
@@ -75,23 +75,25 @@ def report(
     artifact_store = Store.at(store)
     artifact = resolve_corpus(artifact_store, corpus)
     lineage = lineage_manifests(artifact_store, artifact)
-    teacher = None
+    reference_model = None
     if model is not None:
-        teacher = _with_training_corpus(artifact_store.resolve(model, kind="model"), lineage)
+        reference_model = _with_training_corpus(
+            artifact_store.resolve(model, kind="model"), lineage
+        )
     models = []
     if not no_models:
         for training_corpus, digest in _training_corpora(lineage):
             trained = children(artifact_store, digest, "model")
             models += [(training_corpus, artifact) for artifact in trained]
-    sources = Sources(
+    inputs = ReportInputs(
         corpus=Corpus(artifact),
         lineage=tuple(lineage),
         extractor=_find_extractor(artifact_store, lineage),
         models=models,
-        teacher=teacher,
+        reference_model=reference_model,
     )
     with progress_bar("report", quiet=as_json) as progress:
-        html = render_report(sources, seed=seed, progress=progress).encode()
+        html = render_report(inputs, seed=seed, progress=progress).encode()
     with translate_os_errors(str(out), consequence="Nothing was written there.", option="-o FILE"):
         out.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(out, html)
@@ -108,23 +110,23 @@ def _training_corpora(lineage: Sequence[Manifest]) -> list[tuple[str, str]]:
 
     These are the corpus itself, the corpus it was exported from, and its sources.
     """
-    from gsx.stages.report.model_results import BEFORE, HERE
+    from gsx.stages.report.model_results import SOURCE_CORPUS, THIS_CORPUS
 
     corpora = [manifest for manifest in lineage if manifest.kind == "corpus"]
     num_same = 2 if corpora[0].stage == "export" else 1
     return [
-        (HERE if index < num_same else BEFORE, manifest.digest)
+        (THIS_CORPUS if index < num_same else SOURCE_CORPUS, manifest.digest)
         for index, manifest in enumerate(corpora)
     ]
 
 
 def _with_training_corpus(model: Artifact, lineage: Sequence[Manifest]) -> tuple[str, Artifact]:
     """Return a model with the name of its training corpus in relation to the reported corpus."""
-    from gsx.stages.report.model_results import ELSEWHERE
+    from gsx.stages.report.model_results import OTHER_CORPUS
 
     digests = {parent.digest for parent in model.manifest.parents}
     names = [name for name, digest in _training_corpora(lineage) if digest in digests]
-    return (names[0] if names else ELSEWHERE), model
+    return (names[0] if names else OTHER_CORPUS), model
 
 
 def _find_extractor(store: Store, lineage: Sequence[Manifest]) -> Artifact | None:

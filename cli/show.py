@@ -45,17 +45,17 @@ def show(
 
     artifact_store = Store.at(store)
     if artifact is not None:
-        found = artifact_store.resolve(artifact, kind=kind)
+        resolved = artifact_store.resolve(artifact, kind=kind)
     elif latest and kind:
-        found = artifact_store.latest(kind)
+        resolved = artifact_store.latest(kind)
     else:
         raise UsageError("no artifact given. Name one, or use `--kind KIND --latest`.")
-    manifest = found.manifest
+    manifest = resolved.manifest
     if as_json:
         print_json(
             {
                 **msgspec.to_builtins(manifest),
-                "path": found.location.url,
+                "path": resolved.location.url,
                 "splits": in_split_order(manifest.counts),
                 "nodes": labelled_nodes(manifest),
                 "environments": manifest.summary.get("environments", []),
@@ -63,9 +63,9 @@ def show(
             }
         )
         return
-    click.echo(printable_lines(_format_header(found)))
+    click.echo(printable_lines(_format_header(resolved)))
     if manifest.kind == "corpus":
-        click.echo(_format_corpus(found))
+        click.echo(_format_corpus(resolved))
     if isinstance(manifest.summary.get("quality"), dict):
         click.echo(format_quality(manifest.summary["quality"]))
     for warning in manifest.warnings:

@@ -25,9 +25,9 @@ def sign(artifact: str, *, key: Path, store: str | None, as_json: bool) -> None:
     from gsx.storage.artifacts.store import Store
     from gsx.storage.sharing.signing import sign_manifest
 
-    found = Store.at(store).resolve(artifact)
-    key_id = sign_manifest(found.location, key, read_passphrase())
+    resolved = Store.at(store).resolve(artifact)
+    key_id = sign_manifest(resolved.location, key, read_passphrase())
     if as_json:
-        print_json({"key": found.key, "signed_by": key_id, "path": found.location.url})
+        print_json({"key": resolved.key, "signed_by": key_id, "path": resolved.location.url})
         return
-    click.echo(f"signed by {key_id}\n          {found.location.url}/{SIGNATURE}")
+    click.echo(f"signed by {key_id}\n          {resolved.location.url}/{SIGNATURE}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -21,37 +22,44 @@ from gsx.cli.output import SELECTION_RULES, artifact_json, format_score, format_
 from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.cli.run_plan import run_single_stage
 from gsx.cli.train_options import PRESETS, train_options
-from gsx.stages.train.algorithms import ALGORITHMS
-from gsx.stages.train.algorithms.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gsx.storage.artifacts.publish import BuildResult
 
-ALGORITHM_NAMES = [algorithm.name for algorithm in ALGORITHMS]
+
+class TrainCommand(click.Command):
+    """Command with the hyper-parameters of all algorithms as options.
+
+    The options are created on first use, so that other commands start without importing the
+    algorithms.
+    """
+
+    @functools.cached_property
+    def _algorithm_options(self) -> list[click.Parameter]:
+        from gsx.stages.train.algorithms import ALGORITHMS
+        from gsx.stages.train.algorithms.options import OPTIONS
+
+        names = [algorithm.name for algorithm in ALGORITHMS]
+        algorithm = OptionWithAliases(
+            ["--algorithm", "--learner", "learner"],
+            type=click.Choice(names),
+            metavar="NAME",
+            help=f"Training algorithm: {', '.join(names)} (alias: --learner).  [default: erm]",
+        )
+        hyperparameters = [
+            click.Option(["--" + option.name.replace("_", "-")], type=option.type, help=option.help)
+            for option in OPTIONS.values()
+        ]
+        return [algorithm, *hyperparameters]
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the argument, the options of algorithms, then all other options."""
+        argument, *options = super().get_params(ctx)
+        return [argument, *self._algorithm_options, *options]
 
 
-def algorithm_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the hyper-parameters of all algorithms to a command."""
-    for option in reversed(OPTIONS.values()):
-        name = "--" + option.name.replace("_", "-")
-        command = click.option(name, type=option.type, help=option.help)(command)
-    return command
-
-
-@click.command(short_help="Train a classifier on a corpus.")
+@click.command(cls=TrainCommand, short_help="Train a classifier on a corpus.")
 @click.argument("corpus")
-@click.option(
-    "--algorithm",
-    "--learner",
-    "learner",
-    cls=OptionWithAliases,
-    type=click.Choice(ALGORITHM_NAMES),
-    metavar="NAME",
-    help=f"Training algorithm: {', '.join(ALGORITHM_NAMES)} (alias: --learner).  [default: erm]",
-)
-@algorithm_options
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),

@@ -8,9 +8,9 @@ PRESETS = ("quick", "default", "paper")
 
 
 def train_options(
-    preset: str, given: dict[str, Any], *, molecules: bool, nodes: bool = False
+    preset: str, overrides: dict[str, Any], *, molecules: bool, nodes: bool = False
 ) -> dict[str, Any]:
-    """Return the options of the stage `train`: the preset, overridden by the command line.
+    """Return the options of the stage `train`: the preset with ``overrides``.
 
     ``molecules`` and ``nodes`` describe the corpus: molecular graphs, node-level targets.
     """
@@ -23,9 +23,9 @@ def train_options(
     options: dict[str, Any] = msgspec.to_builtins(config)
     if not nodes:
         options["backbone"] = "vgin" if molecules else "gin"
-    given = {**given, "precision": _resolve_precision(given["precision"], given["device"])}
+    precision = _resolve_precision(overrides["precision"], overrides["device"])
     flags = {"source_only": "augmented", "env_balanced": "env_balanced"}
-    for name, value in given.items():
+    for name, value in {**overrides, "precision": precision}.items():
         if name == "origins":
             options[name] = value or None
         elif name in flags:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,8 +158,8 @@ def _source_corpus(
                 "--num-graphs applies to datasets only; SOURCE is a corpus. Leave it out."
             )
         return resolve_corpus(store, source)
-    given = {name: value for name, value in options.items() if value is not None}
-    config = parse_config("prepare", {"dataset": source, **given}, "gsx prepare")
+    prepare_options = {name: value for name, value in options.items() if value is not None}
+    config = parse_config("prepare", {"dataset": source, **prepare_options}, "gsx prepare")
     step = Step(stage_named("prepare"), config, {})
     if dry_run:
         return store.find("corpus", identity_of(step, {}).key)
@@ -192,7 +191,9 @@ def _make_request(
     check_source_corpus(corpus.info, splits, options["method"])
     method = search_presets.METHODS[options["method"]]
     columns = {column.name for column in corpus.info.columns}
-    given = {name: options[name] for name in ("epochs", "width", "device")} | {"precision": "full"}
+    overrides = {name: options[name] for name in ("epochs", "width", "device")} | {
+        "precision": "full"
+    }
     quick = QUICK_OPTIONS if options["preset"] == "quick" else {}
     fixed = {
         name: {**quick.get(name, {}), "device": options["device"]} for name in ("extract", "bridge")
@@ -200,7 +201,10 @@ def _make_request(
     if method.corpus_stage is not None and method.fixed:
         fixed[method.corpus_stage] = dict(method.fixed)
     fixed["train"] = train_options(
-        options["preset"], given, molecules="smiles" in columns, nodes=corpus.info.level == "node"
+        options["preset"],
+        overrides,
+        molecules="smiles" in columns,
+        nodes=corpus.info.level == "node",
     )
     return TuningRequest(
         source_key=source.key,
@@ -252,6 +256,8 @@ def _run(
 
 def _result_json(request: TuningRequest, result: TuningResult) -> dict[str, Any]:
     """Return the JSON output, with test scores of the best trial only."""
+    import statistics
+
     from gsx.pipeline.tuning.search_space import SECTIONS, stage_options
     from gsx.stages.train.confidence_intervals import t_interval
 

@@ -34,10 +34,12 @@ DASK_CONFIG = {
 }
 
 
-def dask_executor_factory(options: ClusterOptions, say: Callable[[str], None]) -> ExecutorFactory:
+def dask_executor_factory(
+    options: ClusterOptions, notify: Callable[[str], None]
+) -> ExecutorFactory:
     """Return a factory for executors on the workers that the options select.
 
-    ``say`` prints messages to the user, such as the address of the dashboard.
+    ``notify`` prints messages to the user, such as the address of the dashboard.
     """
     if options.workers is not None and options.scheduler is not None:
         raise UsageError("--workers and --scheduler exclude each other; give one of them")
@@ -53,8 +55,8 @@ def dask_executor_factory(options: ClusterOptions, say: Callable[[str], None]) -
             stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
             overflowed_pids = stack.enter_context(_collect_overflowed_pids())
             client = stack.enter_context(_open_client(options, draft.scratch))
-            say(f"dashboard of the workers: {client.dashboard_link}")
-            yield DaskExecutor(client, job, log, overflowed_pids, say)
+            notify(f"dashboard of the workers: {client.dashboard_link}")
+            yield DaskExecutor(client, job, log, overflowed_pids, notify)
 
     return open_executor
 

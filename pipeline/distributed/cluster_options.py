@@ -26,13 +26,13 @@ class ClusterOptions:
         """Whether there are workers; otherwise everything runs in this process."""
         return self.workers is not None or self.scheduler is not None
 
-    def executor_factory(self, say: Callable[[str], None]) -> ExecutorFactory | None:
+    def executor_factory(self, notify: Callable[[str], None]) -> ExecutorFactory | None:
         """Return a factory for executors on these workers; None: run in this process.
 
-        ``say`` prints messages to the user, such as the address of the dashboard.
+        ``notify`` prints messages to the user, such as the address of the dashboard.
         """
         if not self.enabled:
             return None
         from gsx.pipeline.distributed.cluster import dask_executor_factory
 
-        return dask_executor_factory(self, say)
+        return dask_executor_factory(self, notify)

@@ -59,11 +59,11 @@ class DaskExecutor:
         job: Job,
         log: EventLog,
         overflowed_pids: set[int],
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self._client, self._job, self._log = client, msgspec.json.encode(job), log
         self._address = client.scheduler_info()["address"]
-        self._overflowed_pids, self._say = overflowed_pids, say
+        self._overflowed_pids, self._notify = overflowed_pids, notify
         self._threads: dict[str, int] = dict(client.nthreads())
         self._workers_counted_at = 0.0
         self._no_workers_since: float | None = None
@@ -91,7 +91,7 @@ class DaskExecutor:
     ) -> Iterator[Result]:
         """Yield the result of every task, in the order in which they finish.
 
-        Tasks are consumed lazily: only as many as there are free workers.
+        Tasks are consumed lazily, when a worker is free.
         """
         new_tasks, retries = enumerate(tasks), deque[Numbered]()
         finished: SimpleQueue[Finished] = SimpleQueue()
@@ -223,7 +223,7 @@ class DaskExecutor:
             return
         if self._no_workers_since is None:
             self._no_workers_since = now
-            self._say(f"waiting for workers at {self._address}")
+            self._notify(f"waiting for workers at {self._address}")
         waited = now - self._no_workers_since
         if self._overflow_message and waited > RESTART_TIMEOUT:
             raise PartialError(

@@ -129,7 +129,7 @@ class Executor(Protocol):
     ) -> Iterator[Result]:
         """Yield the result of every task, in the order in which they finish.
 
-        Tasks are consumed lazily: only as many as there are free workers.
+        Tasks are consumed lazily, when a worker is free.
         """
         ...
 

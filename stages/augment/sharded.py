@@ -33,7 +33,7 @@ from gsx.stages.augmented.shards import (
     write_shard_with_hashes,
 )
 from gsx.stages.augmented.source_graphs import next_graph_id, training_graphs
-from gsx.stages.chem.features import molecular
+from gsx.stages.chem.features import is_molecular
 from gsx.stages.graphs.wl_hash import Hashes, wl_hashes
 from gsx.stages.sharded_build import (
     GRAPH_NODES,
@@ -185,7 +185,7 @@ class AugmentBuild:
         return quality | {"unchanged": total["unchanged"], "lost": removed_share}
 
     def _warnings(self) -> list[str]:
-        if not molecular(self._corpus.info):
+        if not is_molecular(self._corpus.info):
             return []
         return [
             f"graphs of {self._config.method} are no molecules: they have no SMILES, and features "

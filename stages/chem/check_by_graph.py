@@ -1,7 +1,7 @@
-"""Molecules rebuilt from graphs: pieces that stand alone, and molecules spliced from them.
+"""Check molecules by rebuilding them in RDKit from their graphs: cut-out and spliced molecules.
 
-An atom is rebuilt with exactly the hydrogens its features count, so RDKit guesses nothing: it only
-agrees or says why not.
+Every atom is rebuilt with exactly the hydrogens that its features count, so that RDKit infers
+nothing: sanitization accepts the molecule or gives a reason.
 """
 
 from __future__ import annotations
@@ -26,24 +26,29 @@ from gsx.stages.chem.features import (
     STEREO,
     TRIPLE,
 )
-from gsx.stages.chem.fragments import connected, cut_bonds
-from gsx.stages.chem.rdkit_builder import Bonds, bonds_of, molecules_of
-from gsx.stages.chem.smiles_reader import HYBRIDIZATION_CODES, NO_WORD, UNKNOWN, FeatureRows
+from gsx.stages.chem.fragments import connected_parts, cut_bonds
+from gsx.stages.chem.rdkit_builder import Bonds, build_molecules, undirected_bonds
+from gsx.stages.chem.smiles_reader import (
+    HYBRIDIZATION_CODES,
+    UNKNOWN_CODE,
+    UNSUPPORTED,
+    FeatureRows,
+)
 from gsx.stages.graphs.subgraphs import Bools, global_edges, induced_subgraphs
 from gsx.table import GraphTable
 
 _FLAGS = Chem.SanitizeFlags
 _ALL = int(_FLAGS.SANITIZE_ALL)
-LOCAL = int(
+LOCAL_SANITIZATION = int(
     _FLAGS.SANITIZE_PROPERTIES | _FLAGS.SANITIZE_SETCONJUGATION | _FLAGS.SANITIZE_SETHYBRIDIZATION
 )
-"""What a single bond outside rings, put where two hydrogens were, can change or break.
+"""Sanitization steps that a single bond outside rings, in place of two hydrogens, can affect.
 
-It leaves charge, total degree and total valence of every atom, and all rings, as they were; so
-clean-up, Kekulé structures, radicals and aromaticity are those of the pieces.
+Such a bond keeps charge, total degree and total valence of every atom, and all rings. Clean-up,
+Kekulé structures, radicals and aromaticity are therefore those of the components.
 """
 _RINGS = int(_FLAGS.SANITIZE_SYMMRINGS)
-"""What writing SMILES needs besides."""
+"""Additional step that writing SMILES needs."""
 
 
 def _plain_smiles() -> Chem.SmilesWriteParams:
@@ -57,52 +62,54 @@ _WRITE = _plain_smiles()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checked:
-    """What RDKit says of rebuilt molecules."""
+class MoleculeCheck:
+    """Results of checking molecules with RDKit."""
 
     ok: Bools
     """``[G]`` whether the molecule passed."""
     reasons: tuple[str, ...]
-    """``[G]`` why it did not; empty where it did."""
+    """``[G]`` reason of a failure; empty if the molecule passed."""
     smiles: tuple[str, ...]
-    """``[G]`` canonical SMILES without stereo; empty where it did not pass."""
+    """``[G]`` canonical SMILES without stereo; empty after a failure."""
     node_feat: Array
-    """``[N, 9]`` features of the atoms now; where the molecule did not pass, as they were."""
+    """``[N, 9]`` recomputed atom features; unchanged after a failure."""
     edge_attr: Array
-    """``[E, 3]`` features of the bonds now; where the molecule did not pass, as they were."""
+    """``[E, 3]`` recomputed bond features; unchanged after a failure."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """Pieces cut out of molecules, standing alone with hydrogens in place of the cut bonds."""
+class CutMolecules:
+    """Fragments cut out of molecules, with hydrogens in place of the cut bonds."""
 
     table: GraphTable
-    """One row per molecule, with the features that the atoms have in the piece."""
+    """One row per molecule, with the features that the atoms have in the fragment."""
     numbers: Ints
-    """``[N]`` local number of every atom in the molecule it was cut from."""
+    """``[N]`` local id of every atom in its source molecule."""
     ok: Bools
-    """``[G]`` whether the piece is a molecule of its own."""
+    """``[G]`` whether the fragment is a valid molecule."""
     reasons: tuple[str, ...]
     smiles: tuple[str, ...]
 
 
-def stand_alone(table: GraphTable, keep: Bools) -> Pieces:
-    """Cut the atoms in ``keep`` ``[N]`` out of every molecule and make each piece a molecule."""
+def cut_out_molecules(table: GraphTable, keep: Bools) -> CutMolecules:
+    """Cut the atoms in ``keep`` ``[N]`` out of every molecule, as valid molecules."""
     hydrogens, clean = cut_bonds(table, keep)
-    part, numbers = induced_subgraphs(table, keep)
-    node_feat = part.dense("node", "node_feat").astype(np.int64)
+    fragments, numbers = induced_subgraphs(table, keep)
+    node_feat = fragments.dense("node", "node_feat").astype(np.int64)
     node_feat[:, NUM_HS] += hydrogens[keep]
-    refused = {
+    rejected = {
         int(graph): "a bond is cut that is no whole bond" for graph in np.flatnonzero(~clean)
     }
     crowded = np.flatnonzero(node_feat[:, NUM_HS] >= len(ATOM_FEATURES["num_hs"]))
-    refused |= dict.fromkeys(_graphs(part, crowded), "an atom would need too many hydrogens")
-    refused |= {int(graph): "nothing is kept" for graph in np.flatnonzero(part.num_nodes == 0)}
-    everything = np.ones(len(part), dtype=bool)
-    nothing = np.zeros(part.total_edges, dtype=bool)
-    checked = _check(part, node_feat, nothing, everything, refused, smiles=True)
-    return Pieces(
-        table=part.with_columns(
+    rejected |= dict.fromkeys(_graphs(fragments, crowded), "an atom would need too many hydrogens")
+    rejected |= {
+        int(graph): "nothing is kept" for graph in np.flatnonzero(fragments.num_nodes == 0)
+    }
+    all_graphs = np.ones(len(fragments), dtype=bool)
+    no_bridges = np.zeros(fragments.total_edges, dtype=bool)
+    checked = _check(fragments, node_feat, no_bridges, all_graphs, rejected, smiles=True)
+    return CutMolecules(
+        table=fragments.with_columns(
             node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
         ),
         numbers=numbers,
@@ -112,16 +119,16 @@ def stand_alone(table: GraphTable, keep: Bools) -> Pieces:
     )
 
 
-def check_spliced(
+def check_by_graph(
     table: GraphTable, bridges: Bools, *, smiles: bool = True, thorough: bool = False
-) -> Checked:
-    """Check molecules spliced from others and return the features they have now.
+) -> MoleculeCheck:
+    """Check spliced molecules and return their recomputed features.
 
-    ``table`` holds molecules that stand alone, each with its own features, joined by the edges in
-    ``bridges`` ``[E]`` (both directions marked); a bridge of order n takes n hydrogens of each end.
-    Bridges that are single bonds outside rings cannot disturb the rest of the molecule, which is
-    then checked and read around the bridges only; ``thorough`` does all of it for every molecule.
-    Without ``smiles`` none are written, which saves most of the time.
+    ``table`` holds complete molecules, each with its own features, joined by the edges in
+    ``bridges`` ``[E]`` (both directions marked). A bridge of order n replaces n hydrogens at each
+    end. Bridges that are single bonds outside rings affect their neighborhood only, so only that is
+    sanitized and read; ``thorough`` sanitizes every molecule completely. ``smiles=False`` writes no
+    SMILES, which saves most of the time.
     """
     src, _ = global_edges(table)
     order = table.dense("edge", "edge_attr")[:, BOND_TYPE].astype(np.int64)
@@ -130,8 +137,10 @@ def check_spliced(
     taken = np.bincount(src[bridges], weights=order[bridges], minlength=table.total_nodes)
     node_feat[:, NUM_HS] -= taken.astype(np.int64)
     short = np.flatnonzero(node_feat[:, NUM_HS] < 0)
-    refused = no_hydrogens(table, short, node_feat[short, NUM_HS], taken[short].astype(np.int64))
-    refused |= {
+    rejected = missing_hydrogens(
+        table, short, node_feat[short, NUM_HS], taken[short].astype(np.int64)
+    )
+    rejected |= {
         int(graph): "a bridge is no single, double or triple bond"
         for graph in np.unique(owner[bridges & ((order < SINGLE) | (order > TRIPLE))])
     }
@@ -139,37 +148,38 @@ def check_spliced(
     if not thorough:
         whole = _closes_ring(table, bridges)
         whole[owner[bridges & (order != SINGLE)]] = True
-    return _check(table, node_feat, bridges, whole, refused, smiles=smiles)
+    return _check(table, node_feat, bridges, whole, rejected, smiles=smiles)
 
 
-def no_hydrogens(table: GraphTable, atom: Ints, left: Ints, taken: Ints) -> dict[int, str]:
-    """Say which molecules have an atom with too few hydrogens for its bridges, and which atom.
+def missing_hydrogens(table: GraphTable, atom: Ints, left: Ints, taken: Ints) -> dict[int, str]:
+    """Return molecule → reason for atoms with too few hydrogens for their bridges.
 
-    ``atom`` are such atoms in rising order; ``left`` hydrogens, below 0, after so many ``taken``.
+    ``atom`` are such atoms in increasing order; ``left`` is the negative number of hydrogens left
+    after ``taken`` were replaced.
     """
-    refused = {}
+    rejected = {}
     for node, rest, order in zip(*(x[::-1].tolist() for x in (atom, left, taken)), strict=True):
         graph = int(np.searchsorted(table.node_ptr, node, side="right")) - 1
-        refused[graph] = (
+        rejected[graph] = (
             f"atom {node - int(table.node_ptr[graph])} has {rest + order} hydrogens "
             f"for bridges of order {order}"
         )
-    return refused
+    return rejected
 
 
 def _closes_ring(table: GraphTable, bridges: Bools) -> Bools:
-    """Say of every graph whether a bridge lies on a cycle, ``[G]``.
+    """Return whether a bridge of each graph is on a cycle, ``[G]``.
 
-    Bridges lie on none when each of them lowers the number of connected parts by one.
+    No bridge is on a cycle if every bridge reduces the number of connected components by one.
     """
-    parts = _count_parts(table, ~bridges) - _count_parts(table, np.ones_like(bridges))
+    parts = _count_components(table, ~bridges) - _count_components(table, np.ones_like(bridges))
     number = np.bincount(table.edge_graph()[bridges], minlength=len(table)) // 2
     return np.asarray(parts != number)
 
 
-def _count_parts(table: GraphTable, edges: Bools) -> Ints:
-    """Count the connected parts of every graph when only ``edges`` connect, ``[G]``."""
-    first = np.unique(connected(table, edges), return_index=True)[1]
+def _count_components(table: GraphTable, edges: Bools) -> Ints:
+    """Count the connected components of every graph, using only ``edges``, ``[G]``."""
+    first = np.unique(connected_parts(table, edges), return_index=True)[1]
     owner = np.searchsorted(table.node_ptr, first, side="right") - 1
     return np.bincount(owner, minlength=len(table))
 
@@ -179,27 +189,27 @@ def _check(
     node_feat: Ints,
     bridges: Bools,
     whole: Bools,
-    refused: dict[int, str],
+    rejected: dict[int, str],
     *,
     smiles: bool,
-) -> Checked:
-    """Rebuild, sanitize and read every molecule that is not refused already.
+) -> MoleculeCheck:
+    """Rebuild, sanitize and read every molecule that is not rejected yet.
 
-    ``node_feat`` counts the hydrogens left. Molecules in ``whole`` ``[G]`` are sanitized and read
-    in full, the others around their bridges.
+    ``node_feat`` counts the remaining hydrogens. Molecules in ``whole`` ``[G]`` are sanitized and
+    read completely, the others region their bridges.
     """
-    bonds = bonds_of(table)
-    around = _around(table, bonds, bridges)
-    local = LOCAL | _RINGS if smiles else LOCAL
+    bonds = undirected_bonds(table)
+    region = _local_region(table, bonds, bridges)
+    local = LOCAL_SANITIZATION | _RINGS if smiles else LOCAL_SANITIZATION
     texts = [""] * len(table)
     full, full_graphs = FeatureRows(), []
-    part, part_graphs = _PartRows(), []
+    part, part_graphs = _LocalFeatures(), []
     with rdBase.BlockLogs():
-        for graph, molecule in molecules_of(table, node_feat, bonds, refused):
+        for graph, molecule in build_molecules(table, node_feat, bonds, rejected):
             try:
                 Chem.SanitizeMol(molecule, _ALL if whole[graph] else local)
             except ValueError as error:
-                refused[graph] = str(error).strip()
+                rejected[graph] = str(error).strip()
                 continue
             if smiles:
                 texts[graph] = Chem.MolToSmiles(molecule, _WRITE)
@@ -207,19 +217,19 @@ def _check(
                 full.read(molecule)
                 full_graphs.append(graph)
             else:
-                part.read(molecule, *around.of(graph))
+                part.read(molecule, *region.of(graph))
                 part_graphs.append(graph)
     atoms, attributes = _written(table, node_feat, bonds, full, np.array(full_graphs, np.int64))
-    _write_part(atoms, attributes, bonds, around, part, np.array(part_graphs, np.int64))
-    strange = np.flatnonzero(atoms[:, HYBRIDIZATION] == UNKNOWN)
-    refused |= dict.fromkeys(_graphs(table, strange), NO_WORD)
-    refused |= {full_graphs[number]: NO_WORD for number in full.strange().tolist()}
+    _write_part(atoms, attributes, bonds, region, part, np.array(part_graphs, np.int64))
+    unsupported = np.flatnonzero(atoms[:, HYBRIDIZATION] == UNKNOWN_CODE)
+    rejected |= dict.fromkeys(_graphs(table, unsupported), UNSUPPORTED)
+    rejected |= {full_graphs[index]: UNSUPPORTED for index in full.unsupported().tolist()}
     ok = np.ones(len(table), dtype=bool)
-    ok[list(refused)] = False
+    ok[list(rejected)] = False
     _restore(table, atoms, attributes, ~ok)
-    return Checked(
+    return MoleculeCheck(
         ok=ok,
-        reasons=tuple(refused.get(graph, "") for graph in range(len(table))),
+        reasons=tuple(rejected.get(graph, "") for graph in range(len(table))),
         smiles=tuple(text if kept else "" for text, kept in zip(texts, ok, strict=True)),
         node_feat=atoms.astype(FEATURE_DTYPE),
         edge_attr=attributes.astype(FEATURE_DTYPE),
@@ -227,31 +237,32 @@ def _check(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Around:
-    """What single bonds outside rings can change where they are put.
+class _LocalRegion:
+    """Atoms and bonds that new single bonds outside rings can change.
 
-    A bond can become conjugated: the new one, and multiple bonds at its ends. With it, atoms of
-    these bonds can go from SP3 to SP2. All else follows from degrees and valences, which stay.
+    The new bond and multiple bonds at its ends can become conjugated. Atoms of these bonds can then
+    change from SP3 to SP2. All other features follow from degrees and valences, which stay the
+    same.
     """
 
     atom: Ints
     """``[A]`` over the whole table."""
     bond: Ints
-    """``[C]`` numbers of bonds over the whole table."""
+    """``[C]`` indices of bonds over the whole table."""
     atom_ptr: list[int]
     bond_ptr: list[int]
     local_atom: list[int]
     local_bond: list[int]
 
     def of(self, graph: int) -> tuple[list[int], list[int]]:
-        """Return local numbers of the atoms and of the bonds of one graph."""
+        """Return local ids of the atoms and bonds of one graph."""
         return (
             self.local_atom[self.atom_ptr[graph] : self.atom_ptr[graph + 1]],
             self.local_bond[self.bond_ptr[graph] : self.bond_ptr[graph + 1]],
         )
 
 
-def _around(table: GraphTable, bonds: Bonds, bridges: Bools) -> _Around:
+def _local_region(table: GraphTable, bonds: Bonds, bridges: Bools) -> _LocalRegion:
     src, dst = global_edges(table)
     end = np.zeros(table.total_nodes, dtype=bool)
     end[src[bridges]] = True
@@ -263,7 +274,7 @@ def _around(table: GraphTable, bonds: Bonds, bridges: Bools) -> _Around:
     atom = atom[table.dense("node", "node_feat")[atom, HYBRIDIZATION] == SP3]
     atom_ptr = np.searchsorted(atom, table.node_ptr)
     bond_ptr = np.searchsorted(bond, bonds.ptr)
-    return _Around(
+    return _LocalRegion(
         atom=atom,
         bond=bond,
         atom_ptr=atom_ptr.tolist(),
@@ -273,8 +284,8 @@ def _around(table: GraphTable, bonds: Bonds, bridges: Bools) -> _Around:
     )
 
 
-class _PartRows:
-    """What is read of molecules of which only a part can have changed."""
+class _LocalFeatures:
+    """Accumulates features of molecules in which only a region can have changed."""
 
     def __init__(self) -> None:
         self.hybridizations: list[int] = []
@@ -289,7 +300,7 @@ class _PartRows:
 def _written(
     table: GraphTable, node_feat: Ints, bonds: Bonds, full: FeatureRows, graphs: Ints
 ) -> tuple[Ints, Ints]:
-    """Return the features of all atoms and edges, without stereo, those read in full replaced."""
+    """Return the features of all atoms and edges without stereo; update complete molecules."""
     atoms, attributes = node_feat.copy(), table.dense("edge", "edge_attr").astype(np.int64)
     atoms[:, CHIRALITY], attributes[:, STEREO] = 0, 0
     atoms[ranges(table.node_ptr[graphs], table.num_nodes[graphs])] = full.atom_codes()
@@ -300,39 +311,44 @@ def _written(
 
 
 def _write_part(
-    atoms: Ints, attributes: Ints, bonds: Bonds, around: _Around, part: _PartRows, graphs: Ints
+    atoms: Ints,
+    attributes: Ints,
+    bonds: Bonds,
+    region: _LocalRegion,
+    part: _LocalFeatures,
+    graphs: Ints,
 ) -> None:
-    """Replace what was read around the bridges of some graphs."""
-    first, last = np.array(around.atom_ptr)[graphs], np.array(around.atom_ptr)[graphs + 1]
+    """Update the features region the bridges of some graphs."""
+    first, last = np.array(region.atom_ptr)[graphs], np.array(region.atom_ptr)[graphs + 1]
     codes = HYBRIDIZATION_CODES[np.array(part.hybridizations, dtype=np.int64)]
-    atoms[around.atom[ranges(first, last - first)], HYBRIDIZATION] = codes
-    first, last = np.array(around.bond_ptr)[graphs], np.array(around.bond_ptr)[graphs + 1]
-    bond = around.bond[ranges(first, last - first)]
+    atoms[region.atom[ranges(first, last - first)], HYBRIDIZATION] = codes
+    first, last = np.array(region.bond_ptr)[graphs], np.array(region.bond_ptr)[graphs + 1]
+    bond = region.bond[ranges(first, last - first)]
     for edge in (bonds.edge[bond], bonds.back[bond]):
         attributes[edge, CONJUGATED] = part.conjugated
 
 
 def _graphs(table: GraphTable, nodes: Ints) -> list[int]:
-    """Return the graphs that hold the given nodes."""
+    """Return the graphs of the given nodes."""
     graphs = np.unique(np.searchsorted(table.node_ptr, nodes, side="right") - 1)
     return [int(graph) for graph in graphs]
 
 
 def _restore(table: GraphTable, atoms: Ints, attributes: Ints, failed: Bools) -> None:
-    """Give the graphs that failed the features they came with."""
+    """Restore the original features of failed graphs."""
     of_node, of_edge = np.repeat(failed, table.num_nodes), np.repeat(failed, table.num_edges)
     atoms[of_node] = table.dense("node", "node_feat")[of_node]
     attributes[of_edge] = table.dense("edge", "edge_attr")[of_edge]
 
 
 def write_smiles(table: GraphTable) -> tuple[list[str], Ints]:
-    """Write molecules that stand alone, and say which node every written atom is, ``[N]``."""
+    """Write the SMILES of complete molecules; also return the node of every written atom."""
     texts, order = [], []
     node_feat = table.dense("node", "node_feat").astype(np.int64)
     with rdBase.BlockLogs():
-        for _, molecule in molecules_of(table, node_feat, bonds_of(table), {}):
-            Chem.SanitizeMol(molecule, LOCAL | _RINGS)
+        for _, molecule in build_molecules(table, node_feat, undirected_bonds(table), {}):
+            Chem.SanitizeMol(molecule, LOCAL_SANITIZATION | _RINGS)
             texts.append(Chem.MolToSmiles(molecule, _WRITE))
-            found = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)
-            order.append(np.array(list(found["_smilesAtomOutputOrder"]), dtype=np.int64))
+            props = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)
+            order.append(np.array(list(props["_smilesAtomOutputOrder"]), dtype=np.int64))
     return texts, np.concatenate([np.zeros(0, dtype=np.int64), *order])

@@ -1,6 +1,6 @@
-"""Spliced molecules checked by their SMILES: RDKit reads what is written, and agrees or says why.
+"""Check spliced molecules by parsing their SMILES with RDKit.
 
-One call reads a molecule; building it from arrays is one call per atom and bond.
+Parsing takes one call per molecule; building it from arrays takes one call per atom and bond.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from gsx.ragged import Array, Ints, ranges
-from gsx.stages.chem.check_by_graph import LOCAL, Checked, check_spliced, no_hydrogens
+from gsx.stages.chem.check_by_graph import (
+    LOCAL_SANITIZATION,
+    MoleculeCheck,
+    check_by_graph,
+    missing_hydrogens,
+)
 from gsx.stages.chem.features import (
     BOND_TYPE,
     CHIRALITY,
@@ -28,70 +33,73 @@ from gsx.stages.chem.features import (
     STEREO,
     TRIPLE,
 )
-from gsx.stages.chem.smiles_reader import HYBRIDIZATION_CODES, NO_WORD, UNKNOWN
+from gsx.stages.chem.smiles_reader import HYBRIDIZATION_CODES, UNKNOWN_CODE, UNSUPPORTED
 from gsx.stages.graphs.subgraphs import Bools
 from gsx.table import GraphTable
 
-NOT_READ = "its SMILES cannot be read"
+UNREADABLE = "its SMILES cannot be read"
 
 
-def _as_written() -> Chem.SmilesParserParams:
+def _unsanitized() -> Chem.SmilesParserParams:
     params = Chem.SmilesParserParams()
     for name in ("sanitize", "removeHs", "allowCXSMILES", "parseName"):
         setattr(params, name, False)
     return params
 
 
-_AS_WRITTEN = _as_written()
+_UNSANITIZED = _unsanitized()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
-    """Molecules of a table as SMILES, each of parts that bridges join."""
+class SpliceSmiles:
+    """SMILES of spliced molecules, each of components that bridges join."""
 
     texts: Sequence[str]
     """``[G]``"""
     place: Ints
-    """``[N]`` how many atoms are written before it, over the whole table."""
+    """``[N]`` number of atoms written before it, over the whole table."""
     part: Ints
-    """``[N]`` number of its part, rising over the whole table."""
+    """``[N]`` index of its component, increasing over the whole table."""
 
 
-def check_written(table: GraphTable, bridges: Bools, written: Written) -> Checked:
-    """Check spliced molecules, given as SMILES too, and return the features they have now.
+def check_by_smiles(table: GraphTable, bridges: Bools, written: SpliceSmiles) -> MoleculeCheck:
+    """Check spliced molecules by their SMILES and return their recomputed features.
 
-    ``table`` and ``bridges`` are those of ``check_spliced``, edges sorted; what is found is what it
-    finds, and SMILES have been read besides. Molecules whose bridges close a ring or are no single
-    bonds are left to it.
+    ``table`` and ``bridges`` are those of ``check_by_graph``, with sorted edges, and the result is
+    the same. Molecules whose bridges close a ring or are not single bonds are checked by it.
     """
-    joints = _Joints.of(table, bridges, written.part)
+    bridge_bonds = _BridgeBonds.of(table, bridges, written.part)
     node_feat, edge_attr = table.dense("node", "node_feat"), table.dense("edge", "edge_attr")
     atoms, attributes = node_feat.copy(), edge_attr.copy()
     atoms[:, CHIRALITY], attributes[:, STEREO] = 0, 0
-    left = atoms[joints.atom, NUM_HS].astype(np.int64) - joints.count
+    left = atoms[bridge_bonds.atom, NUM_HS].astype(np.int64) - bridge_bonds.count
     short = left < 0
-    refused = no_hydrogens(table, joints.atom[short], left[short], joints.count[short])
-    atoms[joints.atom, NUM_HS] = np.maximum(left, 0)
-    around = _Around.of(table, joints)
-    read = _read(table, written, around, {*refused, *np.flatnonzero(joints.whole).tolist()})
+    refused = missing_hydrogens(
+        table, bridge_bonds.atom[short], left[short], bridge_bonds.count[short]
+    )
+    atoms[bridge_bonds.atom, NUM_HS] = np.maximum(left, 0)
+    region = _LocalRegion.of(table, bridge_bonds)
+    read = _parse_locally(
+        table, written, region, {*refused, *np.flatnonzero(bridge_bonds.whole).tolist()}
+    )
     refused |= read.refused
-    read.write(atoms, attributes, around)
-    strange = around.atom[atoms[around.atom, HYBRIDIZATION] == UNKNOWN]
-    named = np.searchsorted(table.node_ptr, strange, side="right") - 1
-    refused |= dict.fromkeys(named.tolist(), NO_WORD)
+    read.write(atoms, attributes, region)
+    unsupported = region.atom[atoms[region.atom, HYBRIDIZATION] == UNKNOWN_CODE]
+    named = np.searchsorted(table.node_ptr, unsupported, side="right") - 1
+    refused |= dict.fromkeys(named.tolist(), UNSUPPORTED)
     failed = np.zeros(len(table), dtype=bool)
     failed[list(refused)] = True
     if failed.any():
         nodes, edges = _rows(table, np.flatnonzero(failed))
         atoms[nodes], attributes[edges] = node_feat[nodes], edge_attr[edges]
-    if joints.whole.any():
-        whole = np.flatnonzero(joints.whole)
+    if bridge_bonds.whole.any():
+        whole = np.flatnonzero(bridge_bonds.whole)
         nodes, edges = _rows(table, whole)
-        found = check_spliced(table.take(whole), bridges[edges], smiles=False)
-        atoms[nodes], attributes[edges] = found.node_feat, found.edge_attr
-        failed[whole] = ~found.ok
-        refused |= dict(zip(whole.tolist(), found.reasons, strict=True))
-    return Checked(
+        checked = check_by_graph(table.take(whole), bridges[edges], smiles=False)
+        atoms[nodes], attributes[edges] = checked.node_feat, checked.edge_attr
+        failed[whole] = ~checked.ok
+        refused |= dict(zip(whole.tolist(), checked.reasons, strict=True))
+    return MoleculeCheck(
         ok=~failed,
         reasons=tuple(refused.get(graph, "") for graph in range(len(table))),
         smiles=("",) * len(table),
@@ -101,7 +109,7 @@ def check_written(table: GraphTable, bridges: Bools, written: Written) -> Checke
 
 
 def _rows(table: GraphTable, graphs: Ints) -> tuple[Ints, Ints]:
-    """Return the nodes and the edges of some graphs."""
+    """Return the nodes and edges of some graphs."""
     return (
         ranges(table.node_ptr[graphs], table.num_nodes[graphs]),
         ranges(table.edge_ptr[graphs], table.num_edges[graphs]),
@@ -109,20 +117,20 @@ def _rows(table: GraphTable, graphs: Ints) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Joints:
-    """The bridges of a table."""
+class _BridgeBonds:
+    """Bridges of a table."""
 
     edge: Ints
-    """``[B]`` from the lower to the higher atom, in rising order."""
+    """``[B]`` edges from the lower to the higher atom, in increasing order."""
     atom: Ints
-    """``[A]`` atoms at an end of a bridge, over the whole table, in rising order."""
+    """``[A]`` atoms at an end of a bridge, in increasing order."""
     count: Ints
-    """``[A]`` bridges of each."""
+    """``[A]`` number of bridges of each atom."""
     whole: Bools
-    """``[G]`` molecules in which more can change than what is near a bridge."""
+    """``[G]`` molecules that can change beyond the neighborhood of a bridge."""
 
     @classmethod
-    def of(cls, table: GraphTable, bridges: Bools, part: Ints) -> _Joints:
+    def of(cls, table: GraphTable, bridges: Bools, part: Ints) -> _BridgeBonds:
         edge = np.flatnonzero(bridges)
         begin, end = (table.dense("edge", name)[edge] for name in ("edge_src", "edge_dst"))
         upward = begin < end
@@ -132,16 +140,16 @@ class _Joints:
         atom, count = np.unique(ends, return_counts=True)
         whole = _closes_ring(table, part, part[ends].reshape(2, -1), graph)
         whole[graph[table.dense("edge", "edge_attr")[edge, BOND_TYPE] != SINGLE]] = True
-        # Reading around bridges finds no radicals, and hybridization depends on them.
+        # Local sanitization does not find radicals, on which hybridization depends.
         radical = np.flatnonzero(table.dense("node", "node_feat")[:, RADICALS])
         whole[np.searchsorted(table.node_ptr, radical, side="right") - 1] = True
         return cls(edge, atom, count, whole)
 
 
 def _closes_ring(table: GraphTable, part: Ints, joined: Ints, graph: Ints) -> Bools:
-    """Say of every graph whether its bridges, ``[2, B]`` numbers of parts, may lie on a ring.
+    """Return whether the bridges of each graph, ``[2, B]`` component indices, may close a ring.
 
-    They do not when they are a forest over the parts, whatever the parts look like inside.
+    They do not if they form a forest over the components.
     """
     size = int(part.max(initial=-1)) + 1
     ones = np.ones(joined.shape[1], dtype=np.int8)
@@ -154,21 +162,22 @@ def _closes_ring(table: GraphTable, part: Ints, joined: Ints, graph: Ints) -> Bo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Around:
-    """What single bonds outside rings can change where they are put.
+class _LocalRegion:
+    """Atoms and bonds that new single bonds outside rings can change.
 
-    A bond can become conjugated: the new one, and multiple bonds at its ends. With it, atoms of
-    these bonds can go from SP3 to SP2. All else follows from degrees and valences, which stay.
+    The new bond and multiple bonds at its ends can become conjugated. Atoms of these bonds can then
+    change from SP3 to SP2. All other features follow from degrees and valences, which stay the
+    same.
     """
 
     atom: Ints
-    """``[A]`` over the whole table, in rising order."""
+    """``[A]`` global ids, in increasing order."""
     edge: Ints
-    """``[C]`` bonds as edges from the lower to the higher atom, in rising order."""
+    """``[C]`` bonds as edges from the lower to the higher atom, in increasing order."""
     back: Ints
-    """``[C]`` the edges that lead back."""
+    """``[C]`` reverse edges."""
     begin: Ints
-    """``[C]`` lower atom over the whole table."""
+    """``[C]`` global id of the lower atom."""
     end: Ints
     atom_ptr: Ints
     """``[G + 1]``"""
@@ -176,15 +185,15 @@ class _Around:
     """``[G + 1]``"""
 
     @classmethod
-    def of(cls, table: GraphTable, joints: _Joints) -> _Around:
+    def of(cls, table: GraphTable, bridge_bonds: _BridgeBonds) -> _LocalRegion:
         start = np.repeat(table.node_ptr[:-1], table.num_edges)
         src, dst = table.dense("edge", "edge_src"), table.dense("edge", "edge_dst")
         from_ = start + src
-        near = _edges_from(from_, joints.atom)
+        near = _edges_from(from_, bridge_bonds.atom)
         order = table.dense("edge", "edge_attr")[near, BOND_TYPE]
         near = near[(order == DOUBLE) | (order == TRIPLE)]
         near = np.where(src[near] < dst[near], near, _reverse(from_, src, dst, start, near))
-        edge = np.union1d(near, joints.edge)
+        edge = np.union1d(near, bridge_bonds.edge)
         begin, end = from_[edge], start[edge] + dst[edge]
         atom = np.unique(np.concatenate([begin, end]))
         atom = atom[table.dense("node", "node_feat")[atom, HYBRIDIZATION] == SP3]
@@ -200,71 +209,75 @@ class _Around:
 
 
 def _edges_from(from_: Ints, atoms: Ints) -> Ints:
-    """Return the edges that start at some atoms; edges are sorted by where they start."""
+    """Return the edges that start at some atoms; edges are sorted by source."""
     first = np.searchsorted(from_, atoms)
     return ranges(first, np.searchsorted(from_, atoms, side="right") - first)
 
 
 def _reverse(from_: Ints, src: Array, dst: Array, start: Ints, edge: Ints) -> Ints:
-    """Return the edges that lead back from where some edges lead."""
+    """Return the reverse edges of some edges."""
     ends = start[edge] + dst[edge]
     first = np.searchsorted(from_, ends)
     counts = np.searchsorted(from_, ends, side="right") - first
-    found = ranges(first, counts)
-    back: Ints = found[dst[found] == np.repeat(src[edge], counts)]
+    candidates = ranges(first, counts)
+    back: Ints = candidates[dst[candidates] == np.repeat(src[edge], counts)]
     return back
 
 
 @dataclass(slots=True, eq=False)
-class _Read:
-    """What was read of molecules around their bridges, one after the other."""
+class _LocalFeatures:
+    """Features of molecules region their bridges."""
 
     graphs: list[int] = field(default_factory=list)
     hybridizations: list[int] = field(default_factory=list)
     conjugated: list[bool] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
 
-    def write(self, atoms: Array, attributes: Array, around: _Around) -> None:
-        """Put it into the features of all atoms and edges."""
+    def write(self, atoms: Array, attributes: Array, region: _LocalRegion) -> None:
+        """Update the features of all atoms and edges."""
         graphs = np.array(self.graphs, dtype=np.int64)
-        atom = ranges(around.atom_ptr[graphs], np.diff(around.atom_ptr)[graphs])
+        atom = ranges(region.atom_ptr[graphs], np.diff(region.atom_ptr)[graphs])
         codes = HYBRIDIZATION_CODES[np.array(self.hybridizations, dtype=np.int64)]
-        atoms[around.atom[atom], HYBRIDIZATION] = codes
-        bond = ranges(around.edge_ptr[graphs], np.diff(around.edge_ptr)[graphs])
-        for edge in (around.edge[bond], around.back[bond]):
+        atoms[region.atom[atom], HYBRIDIZATION] = codes
+        bond = ranges(region.edge_ptr[graphs], np.diff(region.edge_ptr)[graphs])
+        for edge in (region.edge[bond], region.back[bond]):
             attributes[edge, CONJUGATED] = self.conjugated
 
 
-def _read(table: GraphTable, written: Written, around: _Around, away: set[int]) -> _Read:
-    """Read and check every molecule that is not ``away``."""
-    found = _Read()
-    atom_at, edge_at = around.atom_ptr.tolist(), around.edge_ptr.tolist()
-    first = np.repeat(table.node_ptr[:-1], np.diff(around.atom_ptr))
-    atom = (written.place[around.atom] - first).tolist()
-    first = np.repeat(table.node_ptr[:-1], np.diff(around.edge_ptr))
-    begin = (written.place[around.begin] - first).tolist()
-    end = (written.place[around.end] - first).tolist()
+def _parse_locally(
+    table: GraphTable, written: SpliceSmiles, region: _LocalRegion, skipped: set[int]
+) -> _LocalFeatures:
+    """Parse and sanitize every molecule that is not in ``skipped``."""
+    features = _LocalFeatures()
+    atom_at, edge_at = region.atom_ptr.tolist(), region.edge_ptr.tolist()
+    first = np.repeat(table.node_ptr[:-1], np.diff(region.atom_ptr))
+    atom = (written.place[region.atom] - first).tolist()
+    first = np.repeat(table.node_ptr[:-1], np.diff(region.edge_ptr))
+    begin = (written.place[region.begin] - first).tolist()
+    end = (written.place[region.end] - first).tolist()
     parse, sanitize = Chem.MolFromSmiles, Chem.SanitizeMol
     with rdBase.BlockLogs():
         for graph, text in enumerate(written.texts):
-            if graph in away:
+            if graph in skipped:
                 continue
-            molecule: Chem.Mol | None = parse(text, _AS_WRITTEN)
+            molecule: Chem.Mol | None = parse(text, _UNSANITIZED)
             if molecule is None:
-                found.refused[graph] = NOT_READ
+                features.refused[graph] = UNREADABLE
                 continue
             try:
-                sanitize(molecule, LOCAL)
+                sanitize(molecule, LOCAL_SANITIZATION)
             except ValueError as error:
-                found.refused[graph] = str(error).strip()
+                features.refused[graph] = str(error).strip()
                 continue
             atom_of, bond_of = molecule.GetAtomWithIdx, molecule.GetBondBetweenAtoms
             atoms = slice(atom_at[graph], atom_at[graph + 1])
             bonds = slice(edge_at[graph], edge_at[graph + 1])
-            found.graphs.append(graph)
-            found.hybridizations += [atom_of(number).GetHybridization() for number in atom[atoms]]
-            found.conjugated += [
+            features.graphs.append(graph)
+            features.hybridizations += [
+                atom_of(number).GetHybridization() for number in atom[atoms]
+            ]
+            features.conjugated += [
                 bond_of(*ends).GetIsConjugated()
                 for ends in zip(begin[bonds], end[bonds], strict=True)
             ]
-    return found
+    return features

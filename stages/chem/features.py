@@ -1,6 +1,6 @@
-"""Features of atoms and bonds: their names, their words, and the columns that hold them.
+"""Atom and bond features: names, categories and column indices.
 
-The numbers and their order are those of PyG's ``from_smiles``, so models written for it fit.
+Codes and their order are those of PyG's ``from_smiles``, so that models for it can be used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ATOM_FEATURES: Mapping[str, tuple[str, ...]] = {
     "is_aromatic": ("False", "True"),
     "is_in_ring": ("False", "True"),
 }
-"""Words of every atom feature; ``degree`` counts hydrogens that are not nodes, as RDKit does."""
+"""Categories of every atom feature; ``degree`` includes implicit hydrogens, as in RDKit."""
 
 BOND_FEATURES: Mapping[str, tuple[str, ...]] = {
     "bond_type": (
@@ -67,10 +67,10 @@ BOND_FEATURES: Mapping[str, tuple[str, ...]] = {
     ),
     "is_conjugated": ("False", "True"),
 }
-"""Words of every bond feature."""
+"""Categories of every bond feature."""
 
 FEATURE_DTYPE = "uint8"
-"""Type of both feature columns."""
+"""Data type of both feature columns."""
 
 ATOMIC_NUM = 0
 CHIRALITY = 1
@@ -79,21 +79,21 @@ NUM_HS = 4
 RADICALS = 5
 HYBRIDIZATION = 6
 AROMATIC = 7
-"""Places in ``node_feat``."""
+"""Column indices in ``node_feat``."""
 BOND_TYPE = 0
 STEREO = 1
 CONJUGATED = 2
-"""Places in ``edge_attr``."""
+"""Column indices in ``edge_attr``."""
 
 LOWEST_CHARGE = int(ATOM_FEATURES["formal_charge"][0])
 HYDROGEN = 1
 SINGLE, DOUBLE, TRIPLE = 1, 2, 3
-"""Bond types that whole hydrogens can stand for; the code is the order of the bond."""
+"""Bond types that hydrogens can replace; the code is the bond order."""
 SP3 = ATOM_FEATURES["hybridization"].index("SP3")
 
 
-def molecular(info: CorpusInfo) -> bool:
-    """Say whether the graphs of a corpus are molecules with the features of this module."""
+def is_molecular(info: CorpusInfo) -> bool:
+    """Return whether the graphs of a corpus are molecules with the features of this module."""
     columns = {column.name: column for column in info.columns}
     if "smiles" not in columns or "edge_attr" not in columns:
         return False

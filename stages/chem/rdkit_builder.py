@@ -1,4 +1,4 @@
-"""RDKit molecules built from arrays, not yet sanitized."""
+"""Build unsanitized RDKit molecules from graph tables."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
 _KEY = (ATOMIC_NUM, CHARGE, NUM_HS, RADICALS, AROMATIC)
-"""Features that say what an atom is; the others follow from its surroundings."""
-_KEY_SHAPE = tuple(len(list(ATOM_FEATURES.values())[place]) for place in _KEY)
+"""Features that define an atom; the others follow from its neighborhood."""
+_KEY_SHAPE = tuple(len(list(ATOM_FEATURES.values())[column]) for column in _KEY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bonds:
-    """The edges of a table as bonds, in the order in which they are given to RDKit."""
+    """Undirected bonds of a table, in the order in which RDKit receives them."""
 
     ptr: Ints
     """``[G + 1]``"""
     edge: Ints
-    """``[B]`` position of the edge from the lower to the higher atom."""
+    """``[B]`` index of the edge from the lower to the higher atom."""
     back: Ints
-    """``[B]`` position of the edge that leads back."""
+    """``[B]`` index of the reverse edge."""
 
 
-def bonds_of(table: GraphTable) -> Bonds:
-    """Return the bonds of all molecules, in the order of their lower and higher atoms."""
+def undirected_bonds(table: GraphTable) -> Bonds:
+    """Return the bonds of all molecules, sorted by lower and higher atom."""
     src, dst = global_edges(table)
     forth, back = np.lexsort((dst, src)), np.lexsort((src, dst))
     upward = src[forth] < dst[forth]
@@ -49,28 +49,28 @@ def bonds_of(table: GraphTable) -> Bonds:
     return Bonds(pointers(np.bincount(table.edge_graph()[edge], minlength=len(table))), edge, back)
 
 
-def molecules_of(
-    table: GraphTable, node_feat: Ints, bonds: Bonds, refused: Container[int]
+def build_molecules(
+    table: GraphTable, node_feat: Ints, bonds: Bonds, rejected: Container[int]
 ) -> Iterator[tuple[int, Chem.RWMol]]:
-    """Yield every graph that is not refused, as a molecule whose atoms count their hydrogens.
+    """Yield index and molecule of every graph that is not rejected, with explicit hydrogens.
 
-    ``node_feat`` stands for the column of that name.
+    ``node_feat`` replaces the column of that name.
     """
     key = np.ravel_multi_index(
-        tuple(node_feat[:, place] for place in _KEY), _KEY_SHAPE, mode="clip"
+        tuple(node_feat[:, column] for column in _KEY), _KEY_SHAPE, mode="clip"
     )
     kinds, kind = np.unique(key, return_inverse=True)
     atoms = [_atom(*map(int, np.unravel_index(code, _KEY_SHAPE))) for code in kinds]
     atom = [atoms[number] for number in kind.tolist()]
     begin = table.dense("edge", "edge_src")[bonds.edge].tolist()
     end = table.dense("edge", "edge_dst")[bonds.edge].tolist()
-    words = Chem.BondType.values
+    bond_types = Chem.BondType.values
     codes = table.dense("edge", "edge_attr")[bonds.edge, BOND_TYPE].tolist()
-    types = [words[code] for code in codes]
-    consume = deque[object](maxlen=0).extend  # a loop in C: half of the time is spent here
+    types = [bond_types[code] for code in codes]
+    consume = deque[object](maxlen=0).extend  # iterates in C; half of the time is spent here
     node_ptr, bond_ptr = table.node_ptr.tolist(), bonds.ptr.tolist()
     for graph in range(len(table)):
-        if graph in refused:
+        if graph in rejected:
             continue
         molecule = Chem.RWMol()
         run = slice(bond_ptr[graph], bond_ptr[graph + 1])

@@ -1,9 +1,7 @@
-"""Molecules as graphs: the only code that calls RDKit.
+"""Read SMILES into graph tables with RDKit.
 
-SMILES become graph tables; pieces of molecules and molecules spliced from pieces are rebuilt, made
-to pass RDKit's sanitization and given the features they have now. Hydrogens are not nodes: an atom
-counts them. Stereo is read from SMILES but not kept by rebuilt molecules, because a graph table
-does not say in which order an atom lists its bonds.
+Hydrogens are not nodes: every atom counts its hydrogens. Stereo is read from SMILES, but spliced
+molecules do not keep it, because a graph table does not store the order of an atom's bonds.
 """
 
 from __future__ import annotations
@@ -29,47 +27,47 @@ from gsx.stages.chem.features import (
 from gsx.table import GraphTable
 
 RDKIT_VERSION: str = rdBase.rdkitVersion
-NO_WORD = "has an atom or a bond that the features have no word for"
-UNKNOWN = 255
-"""Code of a value that has no word; molecules that hold one are refused."""
+UNSUPPORTED = "has an atom or a bond that the features have no word for"
+UNKNOWN_CODE = 255
+"""Code of an unsupported value; molecules with such a value are rejected."""
 _ATOM_LIMITS = np.array([len(words) for words in ATOM_FEATURES.values()])
 _BOND_LIMITS = np.array([len(words) for words in BOND_FEATURES.values()])
 HYBRIDIZATION_CODES = np.array(
     [
         ATOM_FEATURES["hybridization"].index(word)
         if (word := str(Chem.HybridizationType.values[code])) in ATOM_FEATURES["hybridization"]
-        else UNKNOWN
+        else UNKNOWN_CODE
         for code in sorted(Chem.HybridizationType.values)
     ]
 )
-"""Our code of each of RDKit's codes; the other enumerations have the codes of RDKit."""
+"""gsx code of each RDKit hybridization code; all other features use RDKit's codes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Molecules:
-    """What could be read of some SMILES."""
+class ParsedSmiles:
+    """Molecules parsed from SMILES, and the rejected texts."""
 
     table: GraphTable
-    """The molecules that could be read, with features and no graph columns."""
+    """Readable molecules with features, without graph columns."""
     rows: Ints
-    """``[G]`` number of each among the texts."""
+    """``[G]`` index of each molecule among the texts."""
     scaffolds: tuple[str, ...]
     """``[G]`` SMILES of the Bemis-Murcko scaffold without chirality, empty without rings."""
     refused: dict[int, str]
-    """Number among the texts of those that could not be read, and why."""
+    """Index of every unreadable text → reason."""
 
 
 def parse_smiles(text: str) -> Chem.Mol:
-    """Return the molecule that ``text`` writes; MoleculeError says why there is none."""
+    """Parse and sanitize one SMILES; raise MoleculeError with the reason."""
     with rdBase.BlockLogs():
         return _parse(text)
 
 
-def read_molecules(texts: Sequence[str]) -> Molecules:
-    """Read many SMILES; what cannot be read is refused one by one, with the reason."""
+def read_molecules(texts: Sequence[str]) -> ParsedSmiles:
+    """Parse many SMILES; unreadable texts are rejected individually, with the reason."""
     refused: dict[int, str] = {}
     rows, scaffolds = [], []
-    parts = FeatureRows()
+    features = FeatureRows()
     with rdBase.BlockLogs():
         for row, text in enumerate(texts):
             try:
@@ -79,14 +77,14 @@ def read_molecules(texts: Sequence[str]) -> Molecules:
                 continue
             rows.append(row)
             scaffolds.append(_scaffold(molecule))
-            parts.read(molecule)
-    table, strange = parts.table(), parts.strange()
-    for index in strange.tolist():
-        refused[rows[index]] = f"`{texts[rows[index]]}` {NO_WORD}"
+            features.read(molecule)
+    table, unsupported = features.table(), features.unsupported()
+    for index in unsupported.tolist():
+        refused[rows[index]] = f"`{texts[rows[index]]}` {UNSUPPORTED}"
     keep = np.ones(len(rows), dtype=bool)
-    keep[strange] = False
-    return Molecules(
-        table=table.filter(keep) if len(strange) else table,
+    keep[unsupported] = False
+    return ParsedSmiles(
+        table=table.filter(keep) if len(unsupported) else table,
         rows=np.array(rows, dtype=np.int64)[keep],
         scaffolds=tuple(text for text, kept in zip(scaffolds, keep, strict=True) if kept),
         refused=dict(sorted(refused.items())),
@@ -94,19 +92,19 @@ def read_molecules(texts: Sequence[str]) -> Molecules:
 
 
 def featurize(molecules: Sequence[Chem.Mol]) -> GraphTable:
-    """Return sanitized molecules as graphs with the features of ``atoms``."""
-    parts = FeatureRows()
+    """Return sanitized molecules as graphs with the features of ``features.py``."""
+    features = FeatureRows()
     for molecule in molecules:
-        parts.read(molecule)
-    strange = parts.strange()
-    if len(strange):
-        raise MoleculeError(f"molecule {strange[0]} {NO_WORD}")
-    return parts.table()
+        features.read(molecule)
+    unsupported = features.unsupported()
+    if len(unsupported):
+        raise MoleculeError(f"molecule {unsupported[0]} {UNSUPPORTED}")
+    return features.table()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Properties:
-    """How large and how greasy some molecules are, for reports."""
+class MoleculeProperties:
+    """Size and lipophilicity of molecules, for reports."""
 
     heavy_atoms: Ints
     """``[G]``"""
@@ -118,14 +116,18 @@ class Properties:
     """``[G]``"""
 
 
-def properties(texts: Sequence[str]) -> Properties:
+def molecule_properties(texts: Sequence[str]) -> MoleculeProperties:
     """Return properties of molecules given as SMILES."""
     molecules = [parse_smiles(text) for text in texts]
-    return Properties(
-        heavy_atoms=np.array([each.GetNumHeavyAtoms() for each in molecules], dtype=np.int64),
-        weight=np.array([_weight(each) for each in molecules], dtype=np.float64),
-        log_p=np.array([_log_p(each) for each in molecules], dtype=np.float64),
-        rings=np.array([rdMolDescriptors.CalcNumRings(each) for each in molecules], dtype=np.int64),
+    return MoleculeProperties(
+        heavy_atoms=np.array(
+            [molecule.GetNumHeavyAtoms() for molecule in molecules], dtype=np.int64
+        ),
+        weight=np.array([_weight(molecule) for molecule in molecules], dtype=np.float64),
+        log_p=np.array([_log_p(molecule) for molecule in molecules], dtype=np.float64),
+        rings=np.array(
+            [rdMolDescriptors.CalcNumRings(molecule) for molecule in molecules], dtype=np.int64
+        ),
     )
 
 
@@ -134,7 +136,7 @@ def _scaffold(molecule: Chem.Mol) -> str:
 
 
 def _weight(molecule: Chem.Mol) -> float:
-    from rdkit.Chem import Descriptors  # slow to import, and processes that read have no use for it
+    from rdkit.Chem import Descriptors  # slow to import; processes that only parse do not need it
 
     return float(Descriptors.MolWt(molecule))  # type: ignore[attr-defined]
 
@@ -160,7 +162,7 @@ def _parse(text: str) -> Chem.Mol:
 
 
 class FeatureRows:
-    """Features of molecules as they are read, one molecule after the other."""
+    """Accumulates the features of molecules."""
 
     def __init__(self) -> None:
         self.atoms: list[int] = []
@@ -197,7 +199,7 @@ class FeatureRows:
             )
 
     def atom_codes(self) -> Array:
-        """Return the features of all atoms, ``[N, 9]``, not yet of the type of the column."""
+        """Return the features of all atoms, ``[N, 9]`` int64."""
         values = np.array(self.atoms, dtype=np.int64).reshape(-1, len(ATOM_FEATURES))
         values[:, CHARGE] -= LOWEST_CHARGE
         values[:, HYBRIDIZATION] = HYBRIDIZATION_CODES[values[:, HYBRIDIZATION]]
@@ -207,17 +209,17 @@ class FeatureRows:
         """Return begin, end and features of all bonds, ``[B, 5]``."""
         return np.array(self.bonds, dtype=np.int64).reshape(-1, 2 + len(BOND_FEATURES))
 
-    def strange(self) -> Ints:
-        """Return the numbers of molecules with a value that has no word."""
+    def unsupported(self) -> Ints:
+        """Return the indices of molecules with an unsupported value."""
         atoms, bonds = self.atom_codes(), self.bond_codes()[:, 2:]
-        strange_atom = ((atoms < 0) | (atoms >= _ATOM_LIMITS)).any(axis=1)
-        strange_bond = ((bonds < 0) | (bonds >= _BOND_LIMITS)).any(axis=1)
+        unsupported_atom = ((atoms < 0) | (atoms >= _ATOM_LIMITS)).any(axis=1)
+        unsupported_bond = ((bonds < 0) | (bonds >= _BOND_LIMITS)).any(axis=1)
         of_atom = np.repeat(np.arange(len(self.num_atoms)), self.num_atoms)
         of_bond = np.repeat(np.arange(len(self.num_bonds)), self.num_bonds)
-        return np.union1d(of_atom[strange_atom], of_bond[strange_bond])
+        return np.union1d(of_atom[unsupported_atom], of_bond[unsupported_bond])
 
     def table(self) -> GraphTable:
-        """Return all molecules as graphs, edges sorted."""
+        """Return all molecules as graphs with sorted edges."""
         atoms, bonds = self.atom_codes(), self.bond_codes()
         twice = np.concatenate([bonds, bonds])
         src = np.concatenate([bonds[:, 0], bonds[:, 1]])

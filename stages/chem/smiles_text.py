@@ -1,7 +1,7 @@
-"""SMILES as text: molecules joined by bonds are their SMILES joined by ring-bond labels.
+"""Write SMILES of spliced molecules by joining the SMILES of components with ring-closure labels.
 
-``C%90C.O%90`` is ethanol in two parts. So a splice is written by putting labels behind the atoms
-that its bridges join, and no molecule need be searched and ranked anew.
+``C%90C.O%90`` is ethanol in two parts. A splice is written by inserting labels after the atoms that
+its bridges join, without canonicalizing the molecule again.
 """
 
 from __future__ import annotations
@@ -19,63 +19,55 @@ _ATOM = re.compile(r"\[[^\]]+\]|Br|Cl|[BCNOPSFIbcnops*]")
 _HYDROGENS = re.compile(r"(?<=[A-Za-z*])H(\d*)")
 _LABEL = re.compile(r"%(\d\d)")
 FIRST_LABEL, LAST_LABEL = 80, 99
-"""Labels of bridges; a molecule that uses them for its own rings gets longer ones."""
+"""Labels of bridges; a molecule that uses them for its own rings gets longer labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Texts:
-    """SMILES of many molecules, and where each of their atoms is written."""
+class ComponentSmiles:
+    """SMILES of many molecules, and the position of every atom in the text."""
 
     text: Sequence[str]
     start: Ints
-    """``[N]`` where the atom of every node starts in the text of its molecule."""
+    """``[N]`` start of the atom of every node in the text of its molecule."""
     end: Ints
-    """``[N]`` where it ends."""
+    """``[N]`` end of the atom in the text."""
     place: Ints
-    """``[N]`` how many atoms of its molecule are written before it."""
+    """``[N]`` number of atoms of the molecule that are written before it."""
 
 
-def locate_atoms(texts: Sequence[str], order: Ints, node_ptr: Ints) -> Texts:
-    """Find the atoms of SMILES; ``order`` ``[N]`` names, text by text, the node of every atom."""
+def locate_atoms(texts: Sequence[str], order: Ints, node_ptr: Ints) -> ComponentSmiles:
+    """Locate the atoms of SMILES; ``order`` ``[N]`` is the node of every written atom."""
     spans = [[match.span() for match in _ATOM.finditer(text)] for text in texts]
-    counts = [len(found) for found in spans]
+    counts = [len(text_spans) for text_spans in spans]
     if pointers(counts).tolist() != node_ptr.tolist():
         raise ValueError("SMILES do not write every node as an atom")
-    flat = np.array([span for found in spans for span in found], dtype=np.int64).reshape(-1, 2)
-    place = np.repeat(node_ptr[:-1], counts) + order
-    start, end = np.empty(len(flat), dtype=np.int64), np.empty(len(flat), dtype=np.int64)
-    start[place], end[place] = flat[:, 0], flat[:, 1]
-    rank = np.empty(len(flat), dtype=np.int64)
-    rank[place] = np.arange(len(flat)) - np.repeat(node_ptr[:-1], counts)
-    return Texts(texts, start, end, rank)
-
-
-def join_texts(parts: Sequence[Texts]) -> Texts:
-    """Put the texts of several tables of molecules behind each other."""
-    return Texts(
-        [text for part in parts for text in part.text],
-        np.concatenate([part.start for part in parts]),
-        np.concatenate([part.end for part in parts]),
-        np.concatenate([part.place for part in parts]),
+    flat = np.array([span for text_spans in spans for span in text_spans], dtype=np.int64).reshape(
+        -1, 2
     )
+    node = np.repeat(node_ptr[:-1], counts) + order
+    start, end = np.empty(len(flat), dtype=np.int64), np.empty(len(flat), dtype=np.int64)
+    start[node], end[node] = flat[:, 0], flat[:, 1]
+    rank = np.empty(len(flat), dtype=np.int64)
+    rank[node] = np.arange(len(flat)) - np.repeat(node_ptr[:-1], counts)
+    return ComponentSmiles(texts, start, end, rank)
 
 
-def spliced_smiles(
-    pieces: Sequence[str], ptr: Ints, slots: tuple[Ints, Ints], spans: tuple[Array, ...]
+def splice_smiles(
+    components: Sequence[str], ptr: Ints, slots: tuple[Ints, Ints], spans: tuple[Array, ...]
 ) -> list[str]:
-    """Write every splice from the SMILES of its pieces, ``pieces[ptr[g]:ptr[g + 1]]``.
+    """Write every splice from the SMILES of its components, ``components[ptr[g]:ptr[g + 1]]``.
 
-    ``slots`` are the two pieces of every bridge, over all pieces; ``spans`` are start and end of
-    its left and of its right atom. Bridges come splice by splice. What is easy is written at once:
-    labels of two digits behind atoms without brackets, each piece from its end to its start.
+    ``slots`` are the two components of every bridge; ``spans`` are start and end of its left and of
+    its right atom. Bridges are sorted by splice. Simple cases are written directly: two-digit
+    labels after atoms without brackets, from the end of each component to its start.
     """
     owner = np.searchsorted(ptr, slots[0], side="right") - 1
     number = FIRST_LABEL + np.arange(len(owner)) - np.searchsorted(owner, owner)
     slot, number = np.concatenate(slots), np.tile(number, 2)
     start, end = np.concatenate(spans[::2]), np.concatenate(spans[1::2])
     order = np.lexsort((-number, -start, slot))
-    written = list(pieces)
-    hard = {place for place, text in enumerate(pieces) if "%" in text}
+    written = list(components)
+    hard = {index for index, text in enumerate(components) if "%" in text}
     hard.update(slot[number > LAST_LABEL].tolist())
     columns = (slot[order].tolist(), start[order].tolist(), end[order].tolist())
     for place, first, last, label in zip(*columns, number[order].tolist(), strict=True):
@@ -85,7 +77,7 @@ def spliced_smiles(
         else:
             written[place] = f"{text[:last]}%{label}{text[last:]}"
     bounds = ptr.tolist()
-    found = [".".join(written[a:b]) for a, b in pairwise(bounds)]
+    spliced = [".".join(written[a:b]) for a, b in pairwise(bounds)]
     for graph in {int(np.searchsorted(ptr, place, side="right")) - 1 for place in hard}:
         rows = np.flatnonzero(owner == graph)
         first = bounds[graph]
@@ -94,32 +86,34 @@ def spliced_smiles(
             (slots[1][rows] - first).tolist(), *(span[rows].tolist() for span in spans[2:]),
             strict=True,
         )  # fmt: skip
-        found[graph] = joined_smiles(pieces[first : bounds[graph + 1]], list(bonds))
-    return found
+        spliced[graph] = join_smiles(components[first : bounds[graph + 1]], list(bonds))
+    return spliced
 
 
-def joined_smiles(
-    pieces: Sequence[str], bonds: Sequence[tuple[int, int, int, int, int, int]]
+def join_smiles(
+    components: Sequence[str], bonds: Sequence[tuple[int, int, int, int, int, int]]
 ) -> str:
-    """Write pieces joined by single bonds, each of which takes a hydrogen at both ends.
+    """Write components joined by single bonds, each of which replaces a hydrogen at both ends.
 
-    A bond is ``(piece, start, end, piece, start, end)``: its two pieces, and where its atoms are
-    written in them.
+    A bond is ``(component, start, end, component, start, end)``: its two components, and the
+    positions of its atoms in their texts.
     """
     first = FIRST_LABEL
-    long = [text for text in pieces if "%" in text]
+    long = [text for text in components if "%" in text]
     if long and any(int(label) >= first for text in long for label in _LABEL.findall(text)):
         first = LAST_LABEL + 1
-    ends: list[list[tuple[int, int, str]]] = [[] for _ in pieces]
+    ends: list[list[tuple[int, int, str]]] = [[] for _ in components]
     for number, (left, start, end, right, start_2, end_2) in enumerate(bonds, first):
         label = f"%{number}" if number <= LAST_LABEL else f"%({number})"
         ends[left].append((start, end, label))
         ends[right].append((start_2, end_2, label))
-    return ".".join(_labelled(text, sorted(at)) for text, at in zip(pieces, ends, strict=True))
+    return ".".join(
+        _insert_labels(text, sorted(labels)) for text, labels in zip(components, ends, strict=True)
+    )
 
 
-def _labelled(text: str, ends: list[tuple[int, int, str]]) -> str:
-    """Put labels behind atoms; an atom in brackets counts its hydrogens, and loses one each."""
+def _insert_labels(text: str, ends: list[tuple[int, int, str]]) -> str:
+    """Insert labels after atoms; an atom in brackets loses one explicit hydrogen per label."""
     written, done = [], 0
     for number, (start, end, label) in enumerate(ends):
         if end > done:
@@ -131,7 +125,7 @@ def _labelled(text: str, ends: list[tuple[int, int, str]]) -> str:
 
 
 def _without_hydrogens(atom: str, taken: int) -> str:
-    """Return an atom with fewer hydrogens, if it counts them.
+    """Return an atom with fewer explicit hydrogens.
 
     >>> _without_hydrogens("[nH]", 1), _without_hydrogens("[NH3+]", 1), _without_hydrogens("C", 1)
     ('[n]', '[NH2+]', 'C')
@@ -139,8 +133,8 @@ def _without_hydrogens(atom: str, taken: int) -> str:
     if not atom.startswith("["):
         return atom
 
-    def fewer(found: re.Match[str]) -> str:
-        left = int(found[1] or 1) - taken
+    def fewer(match: re.Match[str]) -> str:
+        left = int(match[1] or 1) - taken
         return "" if left <= 0 else "H" if left == 1 else f"H{left}"
 
     return _HYDROGENS.sub(fewer, atom, count=1)

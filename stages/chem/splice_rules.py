@@ -8,12 +8,12 @@ import numpy as np
 
 from gsx.ragged import Array, Ints
 from gsx.schema import CorpusInfo
-from gsx.stages.chem.check_by_graph import stand_alone, write_smiles
-from gsx.stages.chem.check_by_smiles import Written, check_written
-from gsx.stages.chem.features import NUM_HS, molecular
-from gsx.stages.chem.fragments import cuttable, round_to_units
-from gsx.stages.chem.smiles_reader import properties, read_molecules
-from gsx.stages.chem.smiles_text import Texts, locate_atoms
+from gsx.stages.chem.check_by_graph import cut_out_molecules, write_smiles
+from gsx.stages.chem.check_by_smiles import SpliceSmiles, check_by_smiles
+from gsx.stages.chem.features import NUM_HS, is_molecular
+from gsx.stages.chem.fragments import cuttable_bonds, round_to_units
+from gsx.stages.chem.smiles_reader import molecule_properties, read_molecules
+from gsx.stages.chem.smiles_text import ComponentSmiles, locate_atoms
 from gsx.stages.graphs.subgraphs import Bools, largest_component
 from gsx.table import GraphTable
 
@@ -36,22 +36,22 @@ def cut_molecules(train: GraphTable, keep: Bools) -> tuple[GraphTable, Ints, Boo
 
     Returns the molecules, the number of every atom in its source, and which rows are valid.
     """
-    cut = stand_alone(train, keep)
+    cut = cut_out_molecules(train, keep)
     return cut.table, cut.numbers, cut.ok
 
 
-def write_component_smiles(components: GraphTable) -> Texts:
+def write_component_smiles(components: GraphTable) -> ComponentSmiles:
     """Return the SMILES of every component, from which the SMILES of splices are assembled."""
     texts, order = write_smiles(components)
     return locate_atoms(texts, order, components.node_ptr)
 
 
-def check_spliced_molecules(table: GraphTable, written: Written) -> tuple[Bools, GraphTable]:
+def check_spliced_molecules(table: GraphTable, written: SpliceSmiles) -> tuple[Bools, GraphTable]:
     """Return which spliced graphs are valid molecules, and all graphs with recomputed features."""
     bridges = table.lists("graph", "provenance.bridges")
     is_bridge = np.zeros(table.total_edges, dtype=bool)
     is_bridge[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
-    checked = check_written(table, is_bridge, written)
+    checked = check_by_smiles(table, is_bridge, written)
     recomputed = table.with_columns(
         node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
     )
@@ -60,7 +60,7 @@ def check_spliced_molecules(table: GraphTable, written: Written) -> tuple[Bools,
 
 def cuttable_edges(table: GraphTable, info: CorpusInfo) -> Bools | None:
     """Return the edges of molecules that may be cut, ``[E]``; None allows all edges."""
-    return cuttable(table) if molecular(info) else None
+    return cuttable_bonds(table) if is_molecular(info) else None
 
 
 def hydrogen_column(info: CorpusInfo) -> int | None:
@@ -68,7 +68,7 @@ def hydrogen_column(info: CorpusInfo) -> int | None:
 
     Hydrogens replace bonds that are cut.
     """
-    return NUM_HS if molecular(info) else None
+    return NUM_HS if is_molecular(info) else None
 
 
 def molecule_metrics(smiles: list[str], source: list[str], scaffolds: set[str]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def molecule_metrics(smiles: list[str], source: list[str], scaffolds: set[str]) 
 
 def _quantiles(smiles: list[str]) -> dict[str, list[float]]:
     """Return minimum, median and maximum of every property."""
-    computed = properties(smiles)
+    computed = molecule_properties(smiles)
     columns: dict[str, Array] = {
         "heavy_atoms": computed.heavy_atoms,
         "weight": computed.weight,

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from gsx.errors import StageError, UsageError
-from gsx.stages.chem.features import molecular
+from gsx.stages.chem.features import is_molecular
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
@@ -106,7 +106,7 @@ def run(
         quality["environmental"] = ground_truth_metrics(
             data, env_score, subgraphs.environmental, ~truth
         )
-    if molecular(corpus.info):
+    if is_molecular(corpus.info):
         quality["scaffold"] = _scaffold_quality(train, subgraphs)
     draft.write_bytes("quality.json", readable_json(quality))
     draft.write_bytes("history.json", readable_json(extraction.history))
@@ -176,7 +176,7 @@ def _scaffold_quality(train: GraphTable, subgraphs: ExtractedSubgraphs) -> dict[
 
 def _with_units(table: GraphTable, info: CorpusInfo) -> GraphTable:
     """Add units to molecules: atoms of rings and multiple bonds, which no subgraph divides."""
-    if not molecular(info) or "unit" in table.node:
+    if not is_molecular(info) or "unit" in table.node:
         return table
     from gsx.stages.chem.fragments import local_units
 

@@ -1,4 +1,7 @@
-"""Domains of features as a user writes them: ``0..1``, ``3=0..255:1``, ``0-2=-1..1``."""
+"""Parse feature ranges as users write them: ``0..1``, ``3=0..255:1``, ``0-2=-1..1``.
+
+The option is called ``--domain``, and ``domains`` in configs and manifests.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from gsx.stages.graphs.feature_variance import FeatureRanges
 COLOR_DATASETS = ("cbas-color", "cmnist-color", "fsmotif-base-color", "fsmotif-size-color")
 """Datasets whose features are colors."""
 DATASET_RANGES: Mapping[str, tuple[str, ...]] = dict.fromkeys(COLOR_DATASETS, ("0..1",))
-"""What is known of a dataset: its training shows some colors, which may take two values each."""
+"""Feature ranges of datasets whose training data has only some of the possible values."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
@@ -26,7 +29,7 @@ _RANGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RangeSpec:
-    """A domain, and the features it is for."""
+    """A range, and the features it applies to."""
 
     first: int
     last: int | None
@@ -37,80 +40,86 @@ class RangeSpec:
 
 
 def parse_feature_range(text: str) -> RangeSpec:
-    """Read ``[FEATURE[-FEATURE]=]LOW..HIGH[:STEP]``; a step makes a grid, 1 of whole numbers."""
-    found = _RANGE.fullmatch(text.strip())
-    if found is None:
+    """Parse ``[FEATURE[-FEATURE]=]LOW..HIGH[:STEP]``; STEP is the spacing of values."""
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
         raise UsageError(
-            f"a domain is LOW..HIGH, LOW..HIGH:STEP or FEATURE=LOW..HIGH, such as 0..1, 0..255:1 "
-            f"or 0-2=0..1; got `{text}`"
+            f"`{text}` is not a feature range. Write LOW..HIGH, LOW..HIGH:STEP or "
+            "FEATURE=LOW..HIGH, such as 0..1, 0..255:1 or 0-2=0..1."
         )
-    low, high, step = (float(found[name] or 0) for name in ("low", "high", "step"))
+    low, high, step = (float(match[name] or 0) for name in ("low", "high", "step"))
     if not low < high:
-        raise UsageError(f"the domain `{text}` must go from a lower to a higher value")
-    places = (high - low) / step if step else 1.0
-    if step < 0 or not math.isclose(places, round(places), rel_tol=1e-9):
-        raise UsageError(f"the step of the domain `{text}` must divide its length")
-    first = int(found["first"] or 0)
-    last = None if found["first"] is None else int(found["last"] or first)
+        raise UsageError(f"feature range `{text}`: LOW must be less than HIGH")
+    num_steps = (high - low) / step if step else 1.0
+    if step < 0 or not math.isclose(num_steps, round(num_steps), rel_tol=1e-9):
+        raise UsageError(f"feature range `{text}`: STEP must divide HIGH - LOW")
+    first = int(match["first"] or 0)
+    last = None if match["first"] is None else int(match["last"] or first)
     if last is not None and last < first:
-        raise UsageError(f"the features of the domain `{text}` must count upwards")
+        raise UsageError(f"feature range `{text}`: the first feature must not exceed the last")
     return RangeSpec(first, last, low, high, step)
 
 
 def dataset_ranges(inferred: FeatureRanges, name: str) -> tuple[str, ...]:
-    """Return the domains that a dataset of this name has, if its values lie in them."""
-    found = DATASET_RANGES.get(name, ())
-    every = (parse_feature_range(text) for text in found)
-    inside = all(
-        inferred.low.min() >= domain.low and inferred.high.max() <= domain.high for domain in every
+    """Return the feature ranges of a dataset by name, if the inferred ranges are within them.
+
+    User data may have the name of a benchmark and other values.
+    """
+    texts = DATASET_RANGES.get(name, ())
+    specs = (parse_feature_range(text) for text in texts)
+    is_inside = all(
+        inferred.low.min() >= spec.low and inferred.high.max() <= spec.high for spec in specs
     )
-    return found if inside else ()
+    return texts if is_inside else ()
 
 
-def override_ranges(inferred: FeatureRanges, given: Sequence[str], name: str) -> FeatureRanges:
-    """Replace inferred domains by those given; refuse one that excludes the data."""
+def override_ranges(inferred: FeatureRanges, texts: Sequence[str], name: str) -> FeatureRanges:
+    """Replace inferred feature ranges by those in ``texts``; reject ranges that exclude data."""
     low, high, step = inferred.low.copy(), inferred.high.copy(), inferred.step.copy()
     width = len(low)
-    for text in given:
-        domain = parse_feature_range(text)
-        last = width - 1 if domain.last is None else domain.last
+    for text in texts:
+        spec = parse_feature_range(text)
+        last = width - 1 if spec.last is None else spec.last
         if last >= width:
-            raise UsageError(f"the domain `{text}` is for feature {last}; {name} has {width}")
-        chosen = slice(domain.first, last + 1)
-        # Features are stored in single precision, where 0.3 is a little more than it is here.
-        lowest, highest = (float(np.float32(end)) for end in (domain.low, domain.high))
-        off = np.flatnonzero(
-            (inferred.low[chosen] < min(domain.low, lowest))
-            | (inferred.high[chosen] > max(domain.high, highest))
-        )
-        if len(off):
-            feature = domain.first + int(off[0])
-            raise StageError(
-                f"the domain `{text}` excludes training values of feature {feature} of {name}, "
-                f"which go from {inferred.low[feature]:g} to {inferred.high[feature]:g}. "
-                "Widen it, or leave it out."
+            raise UsageError(
+                f"feature range `{text}`: {name} has no feature {last}. Its {width} features are "
+                "numbered from 0."
             )
-        _require_grid(inferred, domain, chosen, text, name)
-        low[chosen] = np.minimum(inferred.low[chosen], domain.low)
-        high[chosen] = np.maximum(inferred.high[chosen], domain.high)
-        step[chosen] = domain.step
+        chosen = slice(spec.first, last + 1)
+        # Features are stored in single precision, where 0.3 is slightly larger than in double.
+        low_single, high_single = (float(np.float32(end)) for end in (spec.low, spec.high))
+        outside = np.flatnonzero(
+            (inferred.low[chosen] < min(spec.low, low_single))
+            | (inferred.high[chosen] > max(spec.high, high_single))
+        )
+        if len(outside):
+            feature = spec.first + int(outside[0])
+            raise StageError(
+                f"feature range `{text}`: training values of feature {feature} of {name} range "
+                f"from {inferred.low[feature]:g} to {inferred.high[feature]:g}. Widen the range, "
+                "or omit it."
+            )
+        _require_grid(inferred, spec, chosen, text, name)
+        low[chosen] = np.minimum(inferred.low[chosen], spec.low)
+        high[chosen] = np.maximum(inferred.high[chosen], spec.high)
+        step[chosen] = spec.step
     return FeatureRanges(low, high, step)
 
 
 def _require_grid(
-    inferred: FeatureRanges, domain: RangeSpec, chosen: slice, text: str, name: str
+    inferred: FeatureRanges, spec: RangeSpec, chosen: slice, text: str, name: str
 ) -> None:
-    """Refuse steps that training values do not lie on, as far as their own grid says."""
-    if not domain.step:
+    """Reject a step if training values are not multiples of it, as far as is known."""
+    if not spec.step:
         return
     ends = np.stack([inferred.low[chosen], inferred.high[chosen]])
-    turns = (ends - domain.low) / domain.step
-    between = (inferred.step[chosen] == 0) & (inferred.high[chosen] > inferred.low[chosen])
-    beside = ~np.isclose(turns, np.round(turns), rtol=1e-6, atol=0)
-    off = np.flatnonzero(beside.any(axis=0) | between)
-    if len(off):
-        feature = domain.first + int(off[0])
+    steps = (ends - spec.low) / spec.step
+    is_continuous = (inferred.step[chosen] == 0) & (inferred.high[chosen] > inferred.low[chosen])
+    is_off_grid = ~np.isclose(steps, np.round(steps), rtol=1e-6, atol=0)
+    excluded = np.flatnonzero(is_off_grid.any(axis=0) | is_continuous)
+    if len(excluded):
+        feature = spec.first + int(excluded[0])
         raise StageError(
-            f"the domain `{text}` excludes training values of feature {feature} of {name} that "
-            "lie between its steps. Leave the step out."
+            f"feature range `{text}`: feature {feature} of {name} has training values between "
+            "the steps. Omit STEP."
         )

@@ -1,11 +1,12 @@
-"""Learn k1, k2 and T: which mask hides the environment and leaves the label to be told.
+"""Search k1, k2 and T: the mask that hides the environment and preserves the label.
 
-A mask is judged by what two small networks still tell from features alone when every masked feature
-is taken from another sample at random: one tells the label, one the environment. They learn on two
-thirds of the samples under masks of any size; masks are compared on the other third. Features that
-are not masked are taken from elsewhere at random too, so that one of several features that
-say the same is missed. Scores far from what chance gives need no judge: the threshold stays among
-those that chance could give.
+Masks are compared by two small networks on features alone, one for the label and one for the
+environment. Every masked feature is replaced by that of another random sample, and the loss of both
+networks shows how much of label and environment is lost. Networks are trained on two thirds of the
+samples with random masks of all sizes; masks are compared on the other third. Features outside the
+mask are replaced at random too, so that one of several redundant features has an effect. Scores far
+from those of uninformative features need no comparison: thresholds are limited to values that
+chance could produce.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from gsx.stages.nn.gin import init_weights
 from gsx.stages.nn.training_loop import torch_stream
 
 K1_VALUES = (1.0, 2.0, 0.5)
-"""k1 over k2, what is plainest first: of masks that are equally good the first is taken."""
+"""Values of k1, with k2 = 1. The first of several equally good masks is taken."""
 MAX_THRESHOLD_STD = 4.0
-"""How far from zero the threshold may lie, in standard deviations of a score by chance."""
+"""Largest distance of the threshold from zero, in standard deviations of a score by chance."""
 NUM_THRESHOLDS = 17
-HELD_OUT_FRACTION = 3
-"""One of so many samples is held out."""
+HELD_OUT_FOLDS = 3
+"""One of this many samples is held out."""
 EVALUATED_SAMPLES = 1024
-"""Held-out samples, about, a mask is judged on."""
+"""Approximate number of held-out samples, with repetitions, on which a mask is evaluated."""
 BATCH = 256
 SIZE_REWARD = 0.05
-"""What masking all features is worth, in shares of what can be known of the label."""
+"""Reward for masking all features, as a fraction of the label entropy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LearnedMask:
-    """A mask and how it came."""
+    """The best mask, and the search that selected it."""
 
     k1: float
     k2: float
     threshold: float
     score: Floats
-    """``[F]``."""
+    """``[F]`` variance score of each feature."""
     mask: Array
-    """``[F]`` features called non-causal."""
+    """``[F]`` whether a feature is environment-dependent (non-causal)."""
     history: list[dict[str, Any]]
-    """Losses of the networks."""
+    """Losses of the networks, per step."""
     trials: list[dict[str, Any]]
     """Masks that were compared."""
 
@@ -66,94 +67,106 @@ class _Candidate:
 
 
 def search_mask(
-    evidence: FeatureStatistics, *, steps: int, width: int, seed: int, progress: Callable[[int], None]
+    statistics: FeatureStatistics,
+    *,
+    steps: int,
+    width: int,
+    seed: int,
+    progress: Callable[[int], None],
 ) -> LearnedMask:
-    """Return the best mask; ``progress`` counts steps."""
-    samples = evidence.samples
+    """Return the mask with the lowest cost; ``progress`` gets the finished training steps."""
+    samples = statistics.samples
     order = rng(seed, "mask", "held-out").permutation(len(samples))
-    held = max(len(order) // HELD_OUT_FRACTION, 1)
-    judges = _MaskEvaluator(evidence, width, seed)
-    history = judges.fit(order[held:], steps, seed, progress)
-    trials = list(_candidates(evidence))
-    told = judges.told(order[:held], [trial.mask for trial in trials], seed)
-    varying = max(int((evidence.std > 0).sum()), 1)
-    rows = [
+    num_held_out = max(len(order) // HELD_OUT_FOLDS, 1)
+    evaluator = _MaskEvaluator(statistics, width, seed)
+    history = evaluator.train(order[num_held_out:], steps, seed, progress)
+    candidates = list(_candidates(statistics))
+    losses = evaluator.evaluate(
+        order[:num_held_out], [candidate.mask for candidate in candidates], seed
+    )
+    num_varying = max(int((statistics.std > 0).sum()), 1)
+    trials = [
         {
-            "k1": trial.k1,
+            "k1": candidate.k1,
             "k2": 1.0,
-            "threshold": round(trial.threshold, 9),
-            "masked": int(trial.mask.sum()),
+            "threshold": round(candidate.threshold, 9),
+            "masked": int(candidate.mask.sum()),
             "label_unknown": round(label, 6),
             "environment_unknown": round(env, 6),
-            "cost": round(label - env - SIZE_REWARD * int(trial.mask.sum()) / varying, 6),
+            "cost": round(label - env - SIZE_REWARD * int(candidate.mask.sum()) / num_varying, 6),
         }
-        for trial, (label, env) in zip(trials, told, strict=True)
+        for candidate, (label, env) in zip(candidates, losses, strict=True)
     ]
-    best = min(range(len(rows)), key=lambda number: rows[number]["cost"])
-    chosen = trials[best]
+    best = min(range(len(trials)), key=lambda number: trials[number]["cost"])
+    chosen = candidates[best]
     return LearnedMask(
         k1=chosen.k1,
         k2=1.0,
         threshold=chosen.threshold,
-        score=variance_scores(evidence.in_labels, evidence.in_envs, chosen.k1, 1.0),
+        score=variance_scores(
+            statistics.within_labels, statistics.within_environments, chosen.k1, 1.0
+        ),
         mask=chosen.mask,
         history=history,
-        trials=rows,
+        trials=trials,
     )
 
 
-def _candidates(evidence: FeatureStatistics) -> Iterator[_Candidate]:
-    """Yield masks that differ, those of equal weights and a threshold near zero first."""
-    seen = set()
-    levels = sorted(np.linspace(-MAX_THRESHOLD_STD, MAX_THRESHOLD_STD, NUM_THRESHOLDS), key=lambda level: (abs(level), level))
+def _candidates(statistics: FeatureStatistics) -> Iterator[_Candidate]:
+    """Yield distinct masks, first those with equal weights and a threshold near zero."""
+    yielded = set()
+    levels = sorted(
+        np.linspace(-MAX_THRESHOLD_STD, MAX_THRESHOLD_STD, NUM_THRESHOLDS),
+        key=lambda level: (abs(level), level),
+    )
     for k1 in K1_VALUES:
-        score = variance_scores(evidence.in_labels, evidence.in_envs, k1, 1.0)
+        score = variance_scores(statistics.within_labels, statistics.within_environments, k1, 1.0)
         for level in levels:
-            # A feature that tells nothing of either has shares of 1 and the score k1 - k2.
-            threshold = k1 - 1.0 + float(level) * chance_std(evidence, k1)
-            mask = (score > threshold) & (evidence.std > 0)
-            if mask.tobytes() not in seen:
-                seen.add(mask.tobytes())
+            # An uninformative feature has variance shares of 1, so its score is k1 - k2.
+            threshold = k1 - 1.0 + float(level) * chance_std(statistics, k1)
+            mask = (score > threshold) & (statistics.std > 0)
+            if mask.tobytes() not in yielded:
+                yielded.add(mask.tobytes())
                 yield _Candidate(k1, threshold, mask)
 
 
-def chance_std(evidence: FeatureStatistics, k1: float) -> float:
-    """Return the standard deviation of a score where labels and environments mean nothing."""
-    labels, envs = evidence.classes - 1, evidence.envs - 1
-    return float(np.sqrt(2 * (k1**2 * labels + envs)) / max(evidence.total, 1))
+def chance_std(statistics: FeatureStatistics, k1: float) -> float:
+    """Return the standard deviation of the score of an uninformative feature."""
+    labels, envs = statistics.num_classes - 1, statistics.num_environments - 1
+    return float(np.sqrt(2 * (k1**2 * labels + envs)) / max(statistics.num_samples, 1))
 
 
 class _MaskEvaluator:
-    """Two networks on features alone: one tells labels, one environments."""
+    """Two networks on features alone: one predicts labels, one environments."""
 
-    def __init__(self, evidence: FeatureStatistics, width: int, seed: int) -> None:
-        samples = evidence.samples
+    def __init__(self, statistics: FeatureStatistics, width: int, seed: int) -> None:
+        samples = statistics.samples
         self.samples = samples
-        self.center = evidence.mean
-        self.scale = np.where(evidence.std > 0, evidence.std, 1.0)
+        self.center = statistics.mean
+        self.scale = np.where(statistics.std > 0, statistics.std, 1.0)
         self.targets = [_class_indices(samples.label), _class_indices(samples.env)]
-        features = len(evidence.mean)
-        self.nets = nn.ModuleList(
+        features = len(statistics.mean)
+        self.networks = nn.ModuleList(
             nn.Sequential(
                 nn.Linear(features, width), nn.ReLU(), nn.Linear(width, int(target.max()) + 1)
             )
             for target in self.targets
         )
-        init_weights(self.nets, torch_stream(seed, "mask", "weights"))
+        init_weights(self.networks, torch_stream(seed, "mask", "weights"))
 
-    def fit(
+    def train(
         self, rows: Ints, steps: int, seed: int, progress: Callable[[int], None]
     ) -> list[dict[str, Any]]:
-        """Train both networks on some of the samples, and return their losses."""
-        optimizer = torch.optim.Adam(self.nets.parameters(), lr=5e-3, weight_decay=1e-3)
+        """Train both networks on some of the samples and return their losses."""
+        optimizer = torch.optim.Adam(self.networks.parameters(), lr=5e-3, weight_decay=1e-3)
         history = []
         for step in range(steps):
             stream = rng(seed, "mask", "step", step)
             batch = stream.choice(rows, min(BATCH, len(rows)), replace=False)
-            shown = self._hidden(batch, rows, stream)[0]
+            inputs = self._corrupt(batch, rows, stream)[0]
             losses = [
-                cross_entropy(net(shown), target[batch])
-                for net, target in zip(self.nets, self.targets, strict=True)
+                cross_entropy(network(inputs), target[batch])
+                for network, target in zip(self.networks, self.targets, strict=True)
             ]
             optimizer.zero_grad()
             (losses[0] + losses[1]).backward()  # type: ignore[no-untyped-call]
@@ -164,36 +177,42 @@ class _MaskEvaluator:
         return history
 
     @torch.no_grad()
-    def told(self, rows: Ints, masks: list[Array], seed: int) -> list[tuple[float, float]]:
-        """Return, per mask, the shares of label and environment that stay unknown, at most 1."""
-        stream = rng(seed, "mask", "judged")
-        judged = np.tile(rows, max(EVALUATED_SAMPLES // len(rows), 1))[:EVALUATED_SAMPLES]
-        total = np.zeros((len(masks), 2))
-        for start in range(0, len(judged), BATCH):
-            batch = judged[start : start + BATCH]
-            shown, others = self._hidden(batch, rows, stream)
-            for number, mask in enumerate(masks):
-                masked = torch.where(torch.from_numpy(mask), others, shown)
-                for which, (net, target) in enumerate(zip(self.nets, self.targets, strict=True)):
-                    loss = cross_entropy(net(masked), target[batch], reduction="sum")
-                    total[number, which] += float(loss)
-        known = [max(_entropy(target[judged].numpy()), 1e-9) for target in self.targets]
-        shares = np.minimum(total / len(judged) / known, 1.0)
-        return [(float(label), float(env)) for label, env in shares]
+    def evaluate(self, rows: Ints, masks: list[Array], seed: int) -> list[tuple[float, float]]:
+        """Return for each mask the losses of label and environment, relative to their entropies.
 
-    def _hidden(
+        0 means that the target is fully predicted, 1 (the maximum) that nothing is predicted.
+        """
+        # Names of random streams are part of the results: they stay as they are.
+        stream = rng(seed, "mask", "judged")
+        evaluated = np.tile(rows, max(EVALUATED_SAMPLES // len(rows), 1))[:EVALUATED_SAMPLES]
+        total = np.zeros((len(masks), 2))
+        for start in range(0, len(evaluated), BATCH):
+            batch = evaluated[start : start + BATCH]
+            inputs, others = self._corrupt(batch, rows, stream)
+            for number, mask in enumerate(masks):
+                masked = torch.where(torch.from_numpy(mask), others, inputs)
+                pairs = zip(self.networks, self.targets, strict=True)
+                for index, (network, target) in enumerate(pairs):
+                    loss = cross_entropy(network(masked), target[batch], reduction="sum")
+                    total[number, index] += float(loss)
+        entropies = [max(_entropy(target[evaluated].numpy()), 1e-9) for target in self.targets]
+        losses = np.minimum(total / len(evaluated) / entropies, 1.0)
+        return [(float(label), float(env)) for label, env in losses]
+
+    def _corrupt(
         self, batch: Ints, rows: Ints, stream: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Return samples, some of their features those of others, and the others.
+        """Return samples with random features taken from other samples, and those other samples.
 
-        How many features of a sample are hidden is drawn for every sample, from none to all.
+        The fraction of replaced features is drawn for every sample, uniformly in 0..1.
         """
-        others = self._rows(stream.choice(rows, len(batch)))
-        hidden = stream.random(others.shape, dtype=np.float32) < stream.random((len(batch), 1))
-        return torch.where(torch.from_numpy(hidden), others, self._rows(batch)), others
+        others = self._standardized(stream.choice(rows, len(batch)))
+        replaced = stream.random(others.shape, dtype=np.float32) < stream.random((len(batch), 1))
+        inputs = torch.where(torch.from_numpy(replaced), others, self._standardized(batch))
+        return inputs, others
 
-    def _rows(self, rows: Ints) -> Tensor:
-        """Return some samples, dense, each feature with mean 0 and variance 1 over all."""
+    def _standardized(self, rows: Ints) -> Tensor:
+        """Return some samples, dense, with mean 0 and variance 1 per feature over all samples."""
         features = self.samples.features[rows]
         values = features.toarray() if isinstance(features, csr_matrix) else features
         return torch.from_numpy(((values - self.center) / self.scale).astype(np.float32))

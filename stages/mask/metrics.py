@@ -1,4 +1,4 @@
-"""What a mask says, in words and numbers, and how right it is where the truth is known."""
+"""Summary and quality of a mask, including its accuracy if the true mask is known."""
 
 from __future__ import annotations
 
@@ -13,52 +13,54 @@ from gsx.stages.mask.feature_statistics import FeatureStatistics
 from gsx.stages.mask.mask_search import LearnedMask
 
 MAX_NAMES = 12
-"""Features that are named in a sentence."""
+"""Feature names in the summary sentence."""
 
 
 def feature_names(info: CorpusInfo) -> list[str]:
-    """Return the name of every feature: its own where it has one, else its number."""
-    words = None if info.sparse else info.column("node_feat").features
-    if words:
-        return [feature.name for feature in words]
+    """Return the name of every feature, or its number if it has no name."""
+    features = None if info.sparse else info.column("node_feat").features
+    if features:
+        return [feature.name for feature in features]
     return [str(number) for number in range(info.num_features)]
 
 
-def features_by_role(evidence: FeatureStatistics, learned: LearnedMask, names: list[str]) -> dict[str, list[str]]:
-    """Return the names of features by what they are called, the surest first."""
+def features_by_role(
+    statistics: FeatureStatistics, learned: LearnedMask, names: list[str]
+) -> dict[str, list[str]]:
+    """Return the names of non-causal, kept and constant features, most certain first."""
     order = np.argsort(-learned.score, kind="stable")
-    constant = evidence.std == 0
+    is_constant = statistics.std == 0
 
-    def chosen(wanted: Array) -> list[str]:
-        return [names[number] for number in order[wanted[order]]]
+    def select(chosen: Array) -> list[str]:
+        return [names[number] for number in order[chosen[order]]]
 
     return {
-        "non_causal": chosen(learned.mask),
-        "kept": chosen(~learned.mask & ~constant)[::-1],
-        "constant": chosen(constant),
+        "non_causal": select(learned.mask),
+        "kept": select(~learned.mask & ~is_constant)[::-1],
+        "constant": select(is_constant),
     }
 
 
-def summary_sentence(lists: dict[str, list[str]], name: str) -> str:
-    """Say which features are called non-causal."""
-    found, total = lists["non_causal"], sum(map(len, lists.values()))
-    if not found:
+def summary_sentence(roles: dict[str, list[str]], name: str) -> str:
+    """Return a sentence that lists the non-causal features. It is part of the manifest."""
+    selected, total = roles["non_causal"], sum(map(len, roles.values()))
+    if not selected:
         return f"No feature of {name} is called non-causal: nothing to extrapolate."
-    some = ", ".join(found[:MAX_NAMES]) + (", …" if len(found) > MAX_NAMES else "")
-    rest = f"{len(lists['kept'])} are kept as they are"
-    if lists["constant"]:
-        rest += f", {len(lists['constant'])} never vary"
+    listed = ", ".join(selected[:MAX_NAMES]) + (", …" if len(selected) > MAX_NAMES else "")
+    others = f"{len(roles['kept'])} are kept as they are"
+    if roles["constant"]:
+        others += f", {len(roles['constant'])} never vary"
     return (
-        f"{len(found)} of {total} features of {name} are called non-causal, because environments "
-        f"explain them and labels do not: {some}; {rest}."
+        f"{len(selected)} of {total} features of {name} are called non-causal, because "
+        f"environments explain them and labels do not: {listed}; {others}."
     )
 
 
-def warnings(lists: dict[str, list[str]], name: str) -> tuple[str, ...]:
-    """Return what a user should know of a mask that chooses everything or nothing."""
-    if not lists["non_causal"]:
-        return (summary_sentence(lists, name),)
-    if not lists["kept"]:
+def warnings(roles: dict[str, list[str]], name: str) -> tuple[str, ...]:
+    """Return warnings about a mask of all features or of none. They are part of the manifest."""
+    if not roles["non_causal"]:
+        return (summary_sentence(roles, name),)
+    if not roles["kept"]:
         return (
             f"every feature of {name} that varies is called non-causal: labels must be told from "
             "structure, or from what features have in common between nodes",
@@ -66,24 +68,26 @@ def warnings(lists: dict[str, list[str]], name: str) -> tuple[str, ...]:
     return ()
 
 
-def quality(evidence: FeatureStatistics, learned: LearnedMask, info: CorpusInfo) -> dict[str, Any]:
-    """Return numbers about a mask; the truth, where a dataset has one, is used here alone."""
-    found: dict[str, Any] = {
+def quality(
+    statistics: FeatureStatistics, learned: LearnedMask, info: CorpusInfo
+) -> dict[str, Any]:
+    """Return metrics of a mask. The true mask of a dataset, if known, is used only here."""
+    metrics: dict[str, Any] = {
         "features": len(learned.mask),
         "non_causal": int(learned.mask.sum()),
-        "constant": int((evidence.std == 0).sum()),
+        "constant": int((statistics.std == 0).sum()),
         "k1": learned.k1,
         "k2": learned.k2,
         "threshold": round(learned.threshold, 9),
-        "samples": evidence.total,
+        "samples": statistics.num_samples,
     }
     if info.name in COLOR_DATASETS:
-        found["truth"] = selection_scores(learned.mask, np.ones(len(learned.mask), dtype=bool))
-    return found
+        metrics["truth"] = selection_scores(learned.mask, np.ones(len(learned.mask), dtype=bool))
+    return metrics
 
 
 def selection_scores(mask: Array, truth: Array) -> dict[str, float]:
-    """Return precision, recall and F1 of the features called non-causal."""
+    """Return precision, recall and F1 of the features selected as non-causal."""
     both = float((mask & truth).sum())
     return {
         "precision": round(both / max(float(mask.sum()), 1.0), 6),

@@ -1,18 +1,18 @@
-"""Pretrain the FeatX mask: which features vary with the environment and do not make the label.
+"""Pretrain the FeatX mask, which selects environment-dependent features that do not cause labels.
 
-Variances inside labels and inside environments come from one pass over training data; k1, k2 and T
-are learned on it. What is known to be true of a dataset's features is used for the report alone.
+Variances within labels and environments come from one pass over the training data; k1, k2 and T are
+searched on the same data. The true mask of a dataset, if known, is used for reported metrics only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from gsx.errors import UsageError
+from gsx.ragged import Array
 from gsx.stages.stage import Progress, Stage
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
@@ -27,20 +27,20 @@ class MaskConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Options of ``[mask]``."""
 
     seed: int = 0
-    """Root of the random streams that choose, initialize and hide."""
+    """Root seed of the random streams for sampling, initialization and replaced features."""
     steps: int = 200
-    """Steps of the networks that judge masks."""
+    """Training steps of the networks that compare masks."""
     width: int = 32
-    """Their hidden units."""
+    """Hidden units of these networks."""
     samples: int = 20_000
-    """Training samples they see at most; variances are those of all."""
+    """Maximum number of training samples for these networks; variances use all samples."""
     domains: tuple[str, ...] = ()
-    """Domains of features, such as ``0..1``; others have those that are known of the dataset, or
-    else those of the training data."""
+    """Feature ranges, such as ``0..1``. Other features have the range known for the dataset, or
+    else that of the training data."""
 
 
 def resolve(config: MaskConfig) -> MaskConfig:
-    """Refuse what cannot work."""
+    """Reject options that are out of range."""
     for name in ("steps", "width"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
@@ -57,53 +57,48 @@ def resolve(config: MaskConfig) -> MaskConfig:
 def run(
     config: MaskConfig, inputs: Mapping[str, Artifact], draft: Draft, progress: Progress
 ) -> StageResult:
-    """Read the training split once, learn the mask and say what it chooses."""
-    from safetensors.numpy import save_file
-
-    from gsx.stages.mask import metrics as report
+    """Read the training split once, search the mask and write it with a summary."""
+    from gsx.stages.mask import metrics
     from gsx.stages.mask.feature_ranges import dataset_ranges, override_ranges
     from gsx.stages.mask.feature_statistics import compute_feature_statistics
     from gsx.stages.mask.mask_search import search_mask
 
     corpus = Corpus(inputs["corpus"])
     name = corpus.info.name
-    evidence = compute_feature_statistics(corpus, seed=config.seed, most=config.samples)
-    given = (*dataset_ranges(evidence.domains, name), *config.domains)
-    domains = override_ranges(evidence.domains, given, name)
+    statistics = compute_feature_statistics(corpus, seed=config.seed, max_samples=config.samples)
+    range_texts = (*dataset_ranges(statistics.ranges, name), *config.domains)
+    ranges = override_ranges(statistics.ranges, range_texts, name)
     learned = search_mask(
-        evidence,
+        statistics,
         steps=config.steps,
         width=config.width,
         seed=config.seed,
         progress=lambda step: progress(step, config.steps),
     )
-    arrays = {
+    arrays: dict[str, Array] = {
         "score": learned.score,
         "mask": learned.mask.astype(np.uint8),
-        "within_labels": evidence.in_labels,
-        "within_environments": evidence.in_envs,
-        "low": domains.low,
-        "high": domains.high,
-        "step": domains.step,
+        "within_labels": statistics.within_labels,
+        "within_environments": statistics.within_environments,
+        "low": ranges.low,
+        "high": ranges.high,
+        "step": ranges.step,
     }
-
-    def save(path: Path) -> None:
-        save_file({key: np.ascontiguousarray(values) for key, values in arrays.items()}, path)
-
-    draft.write(ARRAYS_FILE, save)
-    lists = report.features_by_role(evidence, learned, report.feature_names(corpus.info))
-    words, quality = report.summary_sentence(lists, name), report.quality(evidence, learned, corpus.info)
-    draft.write_bytes("called.json", readable_json({"words": words, **lists}))
+    draft.write_arrays(ARRAYS_FILE, arrays)
+    roles = metrics.features_by_role(statistics, learned, metrics.feature_names(corpus.info))
+    words = metrics.summary_sentence(roles, name)
+    quality = metrics.quality(statistics, learned, corpus.info)
+    draft.write_bytes("called.json", readable_json({"words": words, **roles}))
     draft.write_bytes("quality.json", readable_json(quality))
     history = {"losses": learned.history, "trials": learned.trials}
     draft.write_bytes("history.json", readable_json(history))
     return StageResult(
-        counts={f"{corpus.info.level}s": evidence.total},
-        warnings=report.warnings(lists, name),
+        counts={f"{corpus.info.level}s": statistics.num_samples},
+        warnings=metrics.warnings(roles, name),
         summary={
             "name": name,
             "words": words,
-            "domains": [*dict.fromkeys(given)],
+            "domains": [*dict.fromkeys(range_texts)],
             "quality": quality,
         },
     )

@@ -1,4 +1,4 @@
-"""Small pictures as SVG: every color is a variable of the page, every line has a pattern too."""
+"""SVG charts. Colors and line patterns are CSS classes of the page."""
 
 from __future__ import annotations
 
@@ -11,110 +11,119 @@ from gsx.ragged import Array
 
 WIDTH, HEIGHT = 360, 210
 LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 34
-PLANE = (560, 300)
+SCATTER_SIZE = (560, 300)
 BINS = 36
-FEW_TICKS = 6
-POINTS = 500
-"""Points of a group that a scatter plot shows."""
+MAX_INTEGER_TICKS = 6
+MAX_POINTS = 500
+"""Largest number of points per group in a scatter plot."""
 
 
 def histogram(values: Mapping[str, Array], label: str) -> str:
-    """Draw how the values of every group are spread, as shares of the group."""
-    every = np.concatenate([np.asarray(each, dtype=np.float64) for each in values.values()])
-    low, high = float(every.min()), float(np.quantile(every, 0.999))  # one giant must not rule
-    log = low >= 1 and high / low > 20  # counts; shares of one are told apart without it
-    edges = _edges(every, low, high, log=log)
+    """Draw histograms of all groups, as shares of the group."""
+    all_values = np.concatenate(
+        [np.asarray(group_values, dtype=np.float64) for group_values in values.values()]
+    )
+    low, high = (
+        float(all_values.min()),
+        float(np.quantile(all_values, 0.999)),
+    )  # ignore extreme outliers
+    log = low >= 1 and high / low > 20  # counts only
+    edges = _edges(all_values, low, high, log=log)
     shares = {
-        name: np.histogram(np.minimum(each, high), edges)[0] / max(len(each), 1)
-        for name, each in values.items()
+        name: np.histogram(np.minimum(group_values, high), edges)[0] / max(len(group_values), 1)
+        for name, group_values in values.items()
     }
-    top = max(float(each.max()) for each in shares.values()) or 1.0
+    top = max(float(group_values.max()) for group_values in shares.values()) or 1.0
     scale = _scale(edges[0], edges[-1], log=log)
     lines = []
     for name, share in shares.items():
-        at = np.repeat(edges, 2)
+        x_values = np.repeat(edges, 2)
         heights = np.concatenate([[0], np.repeat(share, 2), [0]]) / top
-        points = " ".join(f"{scale(x):.1f},{_y(h):.1f}" for x, h in zip(at, heights, strict=True))
+        points = " ".join(
+            f"{scale(x):.1f},{_y(h):.1f}" for x, h in zip(x_values, heights, strict=True)
+        )
         lines.append(f'<polyline class="line g-{name}" points="{points}"/>')
-    if (every == np.round(every)).all() and high - low <= FEW_TICKS:
-        axis = np.arange(low, high + 1).tolist()  # whole numbers alone, each of them
+    if (all_values == np.round(all_values)).all() and high - low <= MAX_INTEGER_TICKS:
+        axis = np.arange(low, high + 1).tolist()  # one tick per integer
     else:
         axis = [tick for tick in _ticks(edges[0], edges[-1], log=log) if tick >= 1 or not log]
     return _frame("".join(lines), label, [(scale(v), f"{v:g}") for v in axis], f"{top:.0%}")
 
 
-def _edges(every: Array, low: float, high: float, *, log: bool) -> Array:
+def _edges(values: Array, low: float, high: float, *, log: bool) -> Array:
     if high <= low:
         return np.array([low - 0.5, low + 0.5])
-    whole = bool((every == np.round(every)).all())
-    if whole and high - low < BINS:
+    integers = bool((values == np.round(values)).all())
+    if integers and high - low < BINS:
         return np.arange(low - 0.5, high + 1.0)
     if log:
         edges = np.geomspace(low, high, BINS + 1)
-        return np.unique(np.floor(edges) - 0.5) if whole and high > 100 else edges
-    if whole:
+        return np.unique(np.floor(edges) - 0.5) if integers and high > 100 else edges
+    if integers:
         step = max(int(np.ceil((high - low + 1) / BINS)), 1)
         return np.arange(low, high + step + 1, step) - 0.5
     return np.linspace(low, high, BINS + 1)
 
 
 def scatter(points: Mapping[str, Array], label: str) -> str:
-    """Draw ``[G, 2]`` places of graphs; the last group lies on top, what is far out on the edge.
+    """Draw points ``[G, 2]`` of all groups, the last group on top; outliers move to the border.
 
-    Of a large group every n-th point is drawn, so that all its parts are there.
+    Large groups are thinned evenly to ``MAX_POINTS`` points.
     """
-    every = np.concatenate(list(points.values()))
-    low, high = np.quantile(every, 0.01, axis=0), np.quantile(every, 0.99, axis=0)
-    reach = np.where(high > low, high - low, 1) * 1.2
-    low = low - reach / 12
-    dots = []
-    for name, each in points.items():
-        some = np.linspace(0, len(each) - 1, min(POINTS, len(each))).astype(np.int64)
-        inside = np.clip((each[some] - low) / reach, 0, 1)
-        x = 6 + inside[:, 0] * (PLANE[0] - 12)
-        y = PLANE[1] - 6 - inside[:, 1] * (PLANE[1] - 12)
+    all_points = np.concatenate(list(points.values()))
+    low, high = np.quantile(all_points, 0.01, axis=0), np.quantile(all_points, 0.99, axis=0)
+    extent = np.where(high > low, high - low, 1) * 1.2
+    low = low - extent / 12
+    paths = []
+    for name, group_points in points.items():
+        drawn = np.linspace(0, len(group_points) - 1, min(MAX_POINTS, len(group_points))).astype(
+            np.int64
+        )
+        relative = np.clip((group_points[drawn] - low) / extent, 0, 1)
+        x = 6 + relative[:, 0] * (SCATTER_SIZE[0] - 12)
+        y = SCATTER_SIZE[1] - 6 - relative[:, 1] * (SCATTER_SIZE[1] - 12)
         marks = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(x, y, strict=True))
-        dots.append(f'<path class="dots g-{name}" d="{marks}"/>')
+        paths.append(f'<path class="dots g-{name}" d="{marks}"/>')
     return (
-        f'<svg class="chart" viewBox="0 0 {PLANE[0]} {PLANE[1]}" role="img" '
-        f'aria-label="{escape(label)}">{"".join(dots)}</svg>'
+        f'<svg class="chart" viewBox="0 0 {SCATTER_SIZE[0]} {SCATTER_SIZE[1]}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(paths)}</svg>'
     )
 
 
 def curves(lines: Mapping[str, Sequence[float]], label: str, ends: tuple[float, float]) -> str:
-    """Draw one line per group over epochs, between the ``ends`` of the scale."""
+    """Draw one line per group over epochs; ``ends`` are the limits of the y axis."""
     low, high = ends
-    reach = high - low or 1.0
+    extent = high - low or 1.0
     longest = max(len(line) for line in lines.values())
-    wide = (WIDTH - LEFT - RIGHT) / max(longest - 1, 1)
-    drawn = []
+    step = (WIDTH - LEFT - RIGHT) / max(longest - 1, 1)
+    polylines = []
     for name, line in lines.items():
         points = " ".join(
-            f"{LEFT + place * wide:.1f},{_y((value - low) / reach):.1f}"
-            for place, value in enumerate(line)
+            f"{LEFT + epoch * step:.1f},{_y((value - low) / extent):.1f}"
+            for epoch, value in enumerate(line)
         )
-        drawn.append(f'<polyline class="line g-{name}" points="{points}"/>')
+        polylines.append(f'<polyline class="line g-{name}" points="{points}"/>')
     ticks = [(LEFT, "1"), (WIDTH - RIGHT, str(longest))]
-    return _frame("".join(drawn), label, ticks, f"{high:.3g}", f"{low:.3g}")
+    return _frame("".join(polylines), label, ticks, f"{high:.3g}", f"{low:.3g}")
 
 
 def bars(rows: Sequence[tuple[str, str, float, str]]) -> str:
-    """Draw one bar per row of group, name, share and text; a name that repeats is said once."""
-    items, before = "", ""
+    """Draw one bar per row of group, name, share and text; repeated names are shown once."""
+    items, previous = "", ""
     for group, name, share, text in rows:
-        kind = ' class="same"' if name == before else ""
-        said = f'<span class="unseen">{escape(name)}</span>' if kind else escape(name)
+        css_class = ' class="same"' if name == previous else ""
+        name_html = f'<span class="unseen">{escape(name)}</span>' if css_class else escape(name)
         items += (
-            f'<li{kind}><span class="bar-name">{said}</span><span class="bar">'
+            f'<li{css_class}><span class="bar-name">{name_html}</span><span class="bar">'
             f'<span class="fill g-{group}" style="width:{share:.2%}"></span></span>'
             f'<span class="bar-value">{escape(text)}</span></li>'
         )
-        before = name
+        previous = name
     return f'<ul class="bars">{items}</ul>'
 
 
 def legend(groups: Mapping[str, str]) -> str:
-    """Draw the key to the groups of a chart."""
+    """Draw the legend of the groups."""
     items = "".join(
         f'<li><svg viewBox="0 0 26 8" aria-hidden="true"><path class="line g-{name}" d="M1 4h24"/>'
         f"</svg>{escape(text)}</li>"
@@ -124,10 +133,10 @@ def legend(groups: Mapping[str, str]) -> str:
 
 
 def _frame(
-    inside: str, label: str, ticks: Sequence[tuple[float, str]], top: str, low: str = ""
+    content: str, label: str, ticks: Sequence[tuple[float, str]], top: str, low: str = ""
 ) -> str:
     floor = HEIGHT - BOTTOM
-    marks = "".join(
+    tick_labels = "".join(
         f'<text x="{min(max(x, LEFT + 4), WIDTH - RIGHT - 4):.1f}" y="{floor + 14}" '
         f'text-anchor="middle">{escape(text)}</text>'
         for x, text in ticks
@@ -139,7 +148,7 @@ def _frame(
         f'<text x="{LEFT - 4}" y="{TOP + 9}" text-anchor="end">{escape(top)}</text>'
         f'<text x="{LEFT - 4}" y="{floor}" text-anchor="end">{escape(low)}</text>'
         f'<text class="label" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 4}" '
-        f'text-anchor="middle">{escape(label)}</text>{marks}{inside}</svg>'
+        f'text-anchor="middle">{escape(label)}</text>{tick_labels}{content}</svg>'
     )
 
 
@@ -148,17 +157,17 @@ def _y(share: float) -> float:
 
 
 def _scale(low: float, high: float, *, log: bool) -> Callable[[float], float]:
-    """Return what gives the place of a value on the axis."""
+    """Return a function from values to x coordinates."""
 
-    def ruler(value: float) -> float:
+    def transform(value: float) -> float:
         return float(np.log(max(value, 0.5))) if log else float(value)
 
-    first, reach = ruler(low), ruler(high) - ruler(low)
-    return lambda value: LEFT + (ruler(value) - first) / reach * (WIDTH - LEFT - RIGHT)
+    first, extent = transform(low), transform(high) - transform(low)
+    return lambda value: LEFT + (transform(value) - first) / extent * (WIDTH - LEFT - RIGHT)
 
 
 def _ticks(low: float, high: float, *, log: bool) -> list[float]:
-    """Return round numbers inside the range, at most six."""
+    """Return up to six round numbers within the range."""
     if log:
         powers = [m * 10.0**e for e in range(-3, 8) for m in (1, 2, 5)]
         inside = [value for value in powers if low <= value <= high]

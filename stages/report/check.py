@@ -1,4 +1,4 @@
-"""One thing that was checked of a corpus, and what came out."""
+"""Result of one validity check of a corpus."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 TOLERANCE = 1e-5
-"""How far a label may be from what it is computed to be."""
+"""Largest difference between a stored and a recomputed label."""
 Verdict = Literal["good", "bad", "note"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked, and what came out."""
+    """Result of one check."""
 
     verdict: Verdict
     title: str
     figure: str
-    """The number a reader looks for first."""
+    """The main number of the check, as text."""
     text: str

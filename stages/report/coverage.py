@@ -1,4 +1,4 @@
-"""How far a corpus reaches outside its training graphs: sizes, degrees, features, surroundings."""
+"""Coverage beyond the training distribution: sizes, degrees, features, scaffolds, embeddings."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from gsx.ragged import Array, Ragged, concat_ragged, decode_texts, row_indices
 from gsx.schema import CorpusInfo
 from gsx.stages.graphs.statistics import share_outside
-from gsx.stages.report.graph_embedding import embed, nearest, plane_of
-from gsx.stages.report.sample import Facts, Sample
-from gsx.stages.report.shift_data import Shift, shifts
+from gsx.stages.report.graph_embedding import embed, nearest_distances, project_to_plane
+from gsx.stages.report.sample import GraphFacts, Sample
+from gsx.stages.report.shift_data import FeatureShift, feature_shifts
 from gsx.storage.corpora.corpus import Corpus
 
-TRAIN_SCAFFOLDS, MOST_SCAFFOLDS = 6000, 600
-"""Molecules of training, and of each other group, whose scaffold is worked out."""
+TRAIN_SCAFFOLDS, OTHER_SCAFFOLDS = 6000, 600
+"""Numbers of training molecules, and of molecules of each other group, with computed scaffolds."""
 
 
-def sizes(facts: Facts) -> list[dict[str, Any]]:
-    """Return one row per group: how large its graphs are, and how many are out of range."""
+def size_rows(facts: GraphFacts) -> list[dict[str, Any]]:
+    """Return one row per group: graph sizes and shares outside the training range."""
     train = facts.nodes[facts.groups["train"]] if "train" in facts.groups else facts.nodes
     low, high = int(train.min()), int(train.max())
-    found = []
+    table_rows = []
     for name, rows in facts.groups.items():
         nodes = facts.nodes[rows]
-        far = share_outside(nodes, low, high)
-        found.append(
+        outside = share_outside(nodes, low, high)
+        table_rows.append(
             {
                 "group": name,
                 "graphs": len(rows),
@@ -35,98 +35,111 @@ def sizes(facts: Facts) -> list[dict[str, Any]]:
                 "median": float(np.median(nodes)),
                 "max": int(nodes.max()),
                 "degree": float((facts.edges[rows] / np.maximum(nodes, 1)).mean()),
-                **far,
+                **outside,
             }
         )
-    return found
+    return table_rows
 
 
-def surroundings(sample: Sample) -> tuple[dict[str, Array], list[dict[str, Any]]]:
-    """Return places of sampled graphs in a plane, and how near each group is to what is trained on.
+def embed_sample(sample: Sample) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+    """Return 2-D positions of sampled graphs by group, and distances of groups to training graphs.
 
-    No network is asked: graphs are the surroundings of their nodes.
+    Embeddings need no trained network; see ``graph_embedding``.
     """
     groups = sample.groups
     vectors = embed(sample.table.take(np.concatenate(list(groups.values()))))
     ends = np.cumsum([len(rows) for rows in groups.values()])
-    return laid_flat(dict(zip(groups, np.split(vectors, ends[:-1]), strict=True)))
+    return project_groups(dict(zip(groups, np.split(vectors, ends[:-1]), strict=True)))
 
 
-def laid_flat(
+def project_groups(
     vectors: Mapping[str, Array],
 ) -> tuple[dict[str, Array], list[dict[str, Any]]]:
-    """Return the places of vectors in a plane by group, and how near each is to training.
+    """Return 2-D positions of vectors by group, and distances of held-out groups to training.
 
-    Distances are those of the space before it was flattened.
+    A distance is the median over a group of the distance to the nearest training vector, in the
+    standardized space before projection.
     """
     names = list(vectors)
-    owner = np.repeat(np.arange(len(names)), [len(each) for each in vectors.values()])
-    known = owner == names.index("train") if "train" in names else np.ones(len(owner), dtype=bool)
-    scaled, flat = plane_of(np.concatenate(list(vectors.values())), known)
-    points = {name: flat[owner == number] for number, name in enumerate(names)}
+    owner = np.repeat(
+        np.arange(len(names)), [len(group_vectors) for group_vectors in vectors.values()]
+    )
+    is_train = (
+        owner == names.index("train") if "train" in names else np.ones(len(owner), dtype=bool)
+    )
+    scaled, positions = project_to_plane(np.concatenate(list(vectors.values())), is_train)
+    points = {name: positions[owner == number] for number, name in enumerate(names)}
     rows = []
     if "train" in names:
-        source = scaled[known]
-        extra = scaled[owner == names.index("augmented")] if "augmented" in names else None
+        train = scaled[is_train]
+        augmented = scaled[owner == names.index("augmented")] if "augmented" in names else None
         for number, name in enumerate(names):
             if name in ("train", "augmented"):
                 continue
-            mine = scaled[owner == number]
-            row = {"group": name, "to_source": float(np.median(nearest(mine, source)))}
-            if extra is not None:
-                row["to_augmented"] = float(np.median(nearest(mine, extra)))
+            group = scaled[owner == number]
+            row = {"group": name, "to_source": float(np.median(nearest_distances(group, train)))}
+            if augmented is not None:
+                row["to_augmented"] = float(np.median(nearest_distances(group, augmented)))
             rows.append(row)
     return points, rows
 
 
-def features(info: CorpusInfo, sample: Sample) -> list[Shift]:
-    """Return the features of nodes that shift most between groups of sampled graphs."""
+def node_feature_shifts(info: CorpusInfo, sample: Sample) -> list[FeatureShift]:
+    """Return the node features that shift most between groups of sampled graphs."""
     if not any(column.name == "node_feat" for column in info.columns):
         return []
     tables = {name: sample.table.take(rows) for name, rows in sample.groups.items()}
-    return shifts({name: each.dense("node", "node_feat") for name, each in tables.items()}, info)
+    return feature_shifts(
+        {name: table.dense("node", "node_feat") for name, table in tables.items()}, info
+    )
 
 
-def feature_means(info: CorpusInfo, sample: Sample) -> Mapping[str, Array]:
-    """Return the mean of all features of every sampled graph, where features are real numbers."""
+def graph_feature_means(info: CorpusInfo, sample: Sample) -> Mapping[str, Array]:
+    """Return the mean over nodes and features of every sampled graph; empty for integers."""
     column = next((column for column in info.columns if column.name == "node_feat"), None)
     if column is None or not column.dtype.startswith("float"):
         return {}
-    found = {}
+    means = {}
     for name, rows in sample.groups.items():
         table = sample.table.take(rows)
         mean = table.dense("node", "node_feat").mean(axis=1, dtype=np.float64)
         total = np.bincount(row_indices(table.node_ptr), mean, minlength=len(table))
-        found[name] = total / np.maximum(table.num_nodes, 1)
-    every = np.concatenate(list(found.values()))
-    return found if np.ptp(every) > 0 else {}
+        means[name] = total / np.maximum(table.num_nodes, 1)
+    all_means = np.concatenate(list(means.values()))
+    return means if np.ptp(all_means) > 0 else {}
 
 
-def scaffolds(corpus: Corpus, facts: Facts) -> list[dict[str, Any]]:
-    """Return, per group, how many molecules have a scaffold that training molecules lack.
+def scaffold_rows(corpus: Corpus, facts: GraphFacts) -> list[dict[str, Any]]:
+    """Return, per group, the share of molecules whose scaffold no training molecule has.
 
-    Some thousand training molecules stand for all, some hundred of each other group.
+    Scaffolds are computed for ``TRAIN_SCAFFOLDS`` training molecules and for ``OTHER_SCAFFOLDS``
+    molecules of each other group.
     """
     if not any(column.name == "smiles" for column in corpus.info.columns):
         return []
     from gsx.stages.chem.smiles_reader import read_molecules
 
-    parts = [corpus.graph_columns(each, ["smiles"])["smiles"] for each in range(len(corpus.shards))]
-    texts = concat_ragged([part for part in parts if isinstance(part, Ragged)])
-    found = {}
+    columns = [
+        corpus.graph_columns(shard_index, ["smiles"])["smiles"]
+        for shard_index in range(len(corpus.shards))
+    ]
+    texts = concat_ragged([column for column in columns if isinstance(column, Ragged)])
+    scaffolds = {}
     for name, rows in facts.groups.items():
-        most = TRAIN_SCAFFOLDS if name == "train" else MOST_SCAFFOLDS
-        some = rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)]
-        found[name] = read_molecules(decode_texts(texts.take(some))).scaffolds
-    known = set(found.get("train", ()))
+        max_molecules = TRAIN_SCAFFOLDS if name == "train" else OTHER_SCAFFOLDS
+        sampled = rows[
+            np.linspace(0, len(rows) - 1, min(max_molecules, len(rows))).astype(np.int64)
+        ]
+        scaffolds[name] = read_molecules(decode_texts(texts.take(sampled))).scaffolds
+    train_scaffolds = set(scaffolds.get("train", ()))
     return [
         {
             "group": name,
-            "graphs": len(each),
-            "distinct": len(set(each)),
-            "unseen": float(np.mean([scaffold not in known for scaffold in each])),
-            "known_from": len(found["train"]),
+            "graphs": len(shard_index),
+            "distinct": len(set(shard_index)),
+            "unseen": float(np.mean([scaffold not in train_scaffolds for scaffold in shard_index])),
+            "known_from": len(scaffolds["train"]),
         }
-        for name, each in found.items()
-        if name != "train" and each
+        for name, shard_index in scaffolds.items()
+        if name != "train" and shard_index
     ]

@@ -1,4 +1,4 @@
-"""Is what FeatX made of graphs still true? Labels, edges and all other features must be kept."""
+"""Validity checks of FeatX: labels, edges and unselected features must be unchanged."""
 
 from __future__ import annotations
 
@@ -9,63 +9,70 @@ import numpy as np
 from gsx.ragged import Array, Ints
 from gsx.schema import ORIGINS
 from gsx.stages.report.check import TOLERANCE, Check, Verdict
-from gsx.stages.report.sample import Facts, Sample, rows_by_id
+from gsx.stages.report.sample import GraphFacts, Sample, rows_by_id
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.table import GraphTable
 
 FEATX = ORIGINS.index("featx")
 
 
-def moved_checks(facts: Facts, sample: Sample, lineage: Sequence[Manifest]) -> Iterator[Check]:
-    """Yield what can be said of graphs whose features were moved, each beside its parent."""
+def featx_checks(facts: GraphFacts, sample: Sample, lineage: Sequence[Manifest]) -> Iterator[Check]:
+    """Yield checks that compare graphs with extrapolated features with their parents."""
     rows = np.flatnonzero(facts.origin == FEATX)
     if not len(rows):
         return
     parents = rows_by_id(facts, facts.parents.take(rows).values)
-    title = "Moved graphs keep label and edges"
+    title = "FeatX keeps labels and edges"
     if len(parents) != len(rows) or (parents < 0).any():
-        text = "The graphs whose features were moved are not in this corpus."
+        text = "The parents of the graphs with extrapolated features are not in this corpus."
         yield Check("note", title, "not checked", text)
         return
-    told = np.isclose(facts.y[parents], facts.y[rows], atol=TOLERANCE, equal_nan=True).all(axis=1)
-    looked = np.isin(rows, sample.rows)
-    after = sample.table.take(sample.at(rows[looked]))
-    before = sample.table.take(sample.at(parents[looked]))
-    same = same_structure(before, after)
-    wrong, torn = int((~told).sum()), int((~same).sum())
-    text = (
-        f"Of {len(rows):,} graphs with moved features {wrong:,} have another label than the graph "
-        f"they came from; of {len(same):,} looked at, {torn:,} have other edges."
+    label_kept = np.isclose(facts.y[parents], facts.y[rows], atol=TOLERANCE, equal_nan=True).all(
+        axis=1
     )
-    figure = f"{min(told.mean(), same.mean()):.1%}"
-    yield Check("bad" if wrong or torn else "good", title, figure, text)
-    if not torn:
-        yield from _chosen(before, after, lineage)
+    in_sample = np.isin(rows, sample.rows)
+    after = sample.table.take(sample.at(rows[in_sample]))
+    before = sample.table.take(sample.at(parents[in_sample]))
+    structure_kept = same_structure(before, after)
+    num_relabelled, num_rewired = int((~label_kept).sum()), int((~structure_kept).sum())
+    text = (
+        f"{num_relabelled:,} of {len(rows):,} graphs with extrapolated features have another label "
+        f"than their parent; {num_rewired:,} of {len(structure_kept):,} sampled ones have other "
+        "edges."
+    )
+    figure = f"{min(label_kept.mean(), structure_kept.mean()):.1%}"
+    yield Check("bad" if num_relabelled or num_rewired else "good", title, figure, text)
+    if not num_rewired:
+        yield from _selected_feature_check(before, after, lineage)
 
 
 def same_structure(before: GraphTable, after: GraphTable) -> Array:
-    """Say of every pair of graphs whether edges and their attributes are the same, bit by bit."""
+    """Return, for every pair of graphs, whether edges and edge attributes are identical."""
     same: Array = (before.num_nodes == after.num_nodes) & (before.num_edges == after.num_edges)
     rows = np.flatnonzero(same)
-    one, other = before.take(rows), after.take(rows)
-    owner = one.edge_graph()
-    for name in one.edge:
-        differ = one.dense("edge", name) != other.dense("edge", name)
-        differ = differ if differ.ndim == 1 else differ.any(axis=1)
-        same[rows[owner[differ]]] = False
+    first, second = before.take(rows), after.take(rows)
+    owner = first.edge_graph()
+    for name in first.edge:
+        differs = first.dense("edge", name) != second.dense("edge", name)
+        differs = differs if differs.ndim == 1 else differs.any(axis=1)
+        same[rows[owner[differs]]] = False
     return same
 
 
-def _chosen(before: GraphTable, after: GraphTable, lineage: Sequence[Manifest]) -> Iterator[Check]:
-    asked = [
+def _selected_feature_check(
+    before: GraphTable, after: GraphTable, lineage: Sequence[Manifest]
+) -> Iterator[Check]:
+    selected_counts = [
         m.summary["quality"]["featx"]["moved_features"]
         for m in lineage
         if m.stage == "generate" and "featx" in m.summary.get("quality", {})
     ]
-    if not asked:
+    if not selected_counts:
         return
-    differ = before.dense("node", "node_feat") != after.dense("node", "node_feat")
-    columns: Ints = np.flatnonzero(differ.any(axis=0))
-    text = f"{len(columns):,} features differ anywhere, of {asked[0]:,} that were to be moved."
-    verdict: Verdict = "good" if len(columns) <= asked[0] else "bad"
-    yield Check(verdict, "Only chosen features moved", f"{len(columns):,}", text)
+    differs = before.dense("node", "node_feat") != after.dense("node", "node_feat")
+    columns: Ints = np.flatnonzero(differs.any(axis=0))
+    text = (
+        f"{len(columns):,} features differ from the parents; {selected_counts[0]:,} were selected."
+    )
+    verdict: Verdict = "good" if len(columns) <= selected_counts[0] else "bad"
+    yield Check(verdict, "FeatX changes selected features only", f"{len(columns):,}", text)

@@ -1,4 +1,4 @@
-"""The sections of the page that are pictures: how far a corpus reaches, what it looks like."""
+"""Sections with charts and drawings: coverage and gallery."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gsx.graph_svg import MAX_NODES
 from gsx.ragged import Array
 from gsx.stages.report import charts, gallery
 from gsx.stages.report.html import figure, paragraph, table
-from gsx.stages.report.report_data import Findings
+from gsx.stages.report.report_data import ReportData
 from gsx.stages.report.sample import GROUPS
-from gsx.stages.report.shift_data import Shift, plots
+from gsx.stages.report.shift_data import FeatureShift, features_to_plot
 
 if TYPE_CHECKING:
-    from gsx.stages.report.model_agreement import Opinion
+    from gsx.stages.report.model_agreement import ModelAgreement
 
 
-def reach_section(found: Findings) -> str:
-    """Return charts and tables of sizes, degrees, features and surroundings."""
-    facts = found.facts
+def coverage_section(data: ReportData) -> str:
+    """Return charts and tables of sizes, degrees, features and embeddings."""
+    facts = data.facts
     groups = {name: GROUPS[name] for name in facts.groups}
     size = {name: facts.nodes[rows] for name, rows in facts.groups.items()}
     degree = {
@@ -37,142 +37,157 @@ def reach_section(found: Findings) -> str:
             f"{row['above']:.1%}",
             f"{row['degree']:.2f}",
         )
-        for row in found.sizes
+        for row in data.sizes
     ]
-    headers = ("group", "graphs", "fewest nodes", "median", "most", "smaller than training",
+    headers = ("group", "graphs", "min nodes", "median", "max", "smaller than training",
                "larger than training", "mean degree")  # fmt: skip
     figures = [
-        figure(charts.histogram(size, "nodes per graph"), _size_words(found), title="Size"),
+        figure(charts.histogram(size, "nodes per graph"), _size_caption(data), title="Size"),
         figure(
             charts.histogram(degree, "edges per node, both directions"),
             "Share of the graphs of each group.",
             title="Degree",
         ),
     ]
-    if found.feature_means:
+    if data.feature_means:
         figures.append(
             figure(
-                charts.histogram(found.feature_means, "mean of node features"),
-                "Of sampled graphs.",
+                charts.histogram(data.feature_means, "mean of node features"),
+                "Share of the sampled graphs of each group.",
                 title="Features",
             )
         )
-    figures += [*feature_figures(found.features, facts.groups), *_scaffold_bars(found)]
+    figures += [*feature_figures(data.features, facts.groups), *_scaffold_bars(data)]
     return (
         charts.legend(groups)
         + f'<div class="grid">{"".join(figures)}</div>'
-        + planes(found.points, found.opinion, _PLANE)
-        + nearness(found.near, found.opinion)
-        + table(headers, rows, "Sizes and degrees of every group")
+        + embedding_figures(data.points, data.agreement, _EMBEDDING_CAPTION)
+        + distance_table(data.distances, data.agreement)
+        + table(headers, rows, "Sizes and degrees per group")
     )
 
 
-def _size_words(found: Findings) -> str:
-    rows = {row["group"]: row for row in found.sizes}
-    test, more = rows.get("ood_test"), rows.get("augmented")
-    words = "Share of the graphs of each group."
+def _size_caption(data: ReportData) -> str:
+    rows = {row["group"]: row for row in data.sizes}
+    test, augmented = rows.get("ood_test"), rows.get("augmented")
+    caption = "Share of the graphs of each group."
     if test and test["below"] + test["above"] > 0:
-        words += f" {test['below'] + test['above']:.0%} of OOD test graphs are out of range"
-        words += " of training" + (
-            f", and {more['below'] + more['above']:.0%} of synthetic ones." if more else "."
+        caption += f" {test['below'] + test['above']:.0%} of OOD test graphs are outside the "
+        caption += "training range" + (
+            f", and {augmented['below'] + augmented['above']:.0%} of generated graphs."
+            if augmented
+            else "."
         )
-    return words
+    return caption
 
 
-_PLANE = (
-    "Every point is a graph: which surroundings its nodes have (Weisfeiler-Lehman colors of two "
-    "steps, or means of features) and how large it is, flattened to two directions. At most "
-    f"{charts.POINTS} of a group are drawn; points far out lie on the edge. No network was trained "
-    "for this."
+_EMBEDDING_CAPTION = (
+    "Every point is a graph, embedded by the Weisfeiler-Lehman colors of its nodes (or by mean "
+    "node features) and its size, then projected to two dimensions (PCA). At most "
+    f"{charts.MAX_POINTS} graphs per group are drawn; outliers are moved to the border. No trained "
+    "network is involved."
 )
 
 
-def planes(points: Mapping[str, Array], opinion: Opinion | None, words: str) -> str:
-    """Return the plane that no network was asked for, and that of the classifier that was."""
-    label = "places in the plane of most variance"
-    drawn = figure(charts.scatter(points, label), words, title="Surroundings of nodes")
-    if opinion is not None:
-        told = (
-            f"The same in the space of {opinion.name}, trained on {opinion.where}: what it "
-            "computes before it tells a label, flattened to two directions (PCA)."
+def embedding_figures(
+    points: Mapping[str, Array], agreement: ModelAgreement | None, caption: str
+) -> str:
+    """Return scatter plots of the untrained embedding and of the reference model's embedding."""
+    label = "positions in the plane of largest variance"
+    figures = figure(charts.scatter(points, label), caption, title="Structural embedding")
+    if agreement is not None:
+        model_caption = (
+            f"Embeddings of {agreement.name}, trained on {agreement.trained_on}: the input of its "
+            "last layer, projected to two dimensions (PCA)."
         )
-        drawn += figure(charts.scatter(opinion.points, label), told, title="What a classifier sees")
-    return f'<div class="grid planes">{drawn}</div>'
+        figures += figure(
+            charts.scatter(agreement.points, label), model_caption, title="Classifier embedding"
+        )
+    return f'<div class="grid planes">{figures}</div>'
 
 
-def nearness(rows: Sequence[Mapping[str, Any]], opinion: Opinion | None) -> str:
-    """Return how near held-out items are to what is trained on, in the space of each plane."""
+def distance_table(rows: Sequence[Mapping[str, Any]], agreement: ModelAgreement | None) -> str:
+    """Return a table of distances from held-out to training items, in each embedding."""
     if not rows:
         return ""
     keys = [key for key in ("to_source", "to_augmented") if key in rows[0]]
-    words = {"to_source": "nearest source one", "to_augmented": "nearest synthetic one"}
-    spaces = [("by surroundings", rows)]
-    if opinion is not None:
-        spaces.append(("to the classifier", opinion.near))
+    headings = {"to_source": "nearest source item", "to_augmented": "nearest generated item"}
+    spaces = [("structural", rows)]
+    if agreement is not None:
+        spaces.append(("classifier", agreement.distances))
     body = [
         (GROUPS[row["group"]], space, *(f"{row[key]:.2f}" for key in keys))
-        for space, found in spaces
-        for row in found
+        for space, data in spaces
+        for row in data
     ]
-    headers = ("median distance, from", "measured", *(words[key] for key in keys))
-    return table(headers, body, "Distance of what is held out to what is trained on")
+    headers = ("median distance from", "embedding", *(headings[key] for key in keys))
+    return table(headers, body, "Distance from held-out to training items")
 
 
-def feature_figures(found: Sequence[Shift], groups: Collection[str]) -> Iterator[str]:
-    """Yield how far every feature shifts, and how the values of some are spread."""
-    if not found:
+def feature_figures(shifts: Sequence[FeatureShift], groups: Collection[str]) -> Iterator[str]:
+    """Yield a chart of the shift of every feature, and histograms of some features."""
+    if not shifts:
         return
     shown = [name for name in ("augmented", "ood_test") if name in groups]
     if shown:
         rows = [
-            (group, each.name.replace("_", " "), each.far[group], f"{each.far[group]:.0%}")
-            for each in found
+            (
+                group,
+                shift.name.replace("_", " "),
+                shift.total_variation[group],
+                f"{shift.total_variation[group]:.0%}",
+            )
+            for shift in shifts
             for group in shown
         ]
-        words = (
-            "Total variation between the nodes of source training and those of "
+        caption = (
+            "Total variation distance between nodes of source training and nodes of "
             + " and of ".join(GROUPS[name] for name in shown)
-            + ", per feature; 0 % means the same mix of values."
+            + ", per feature; 0 % means equal distributions."
         )
-        yield figure(charts.bars(rows), words, title="Shift of node features")
-    for each in plots(found):
-        drawn = charts.histogram(each.values, each.name)
+        yield figure(charts.bars(rows), caption, title="Shift of node features")
+    for shift in features_to_plot(shifts):
+        chart = charts.histogram(shift.values, shift.name)
         yield figure(
-            drawn, "Share of the sampled nodes of each group.", title=each.name.capitalize()
+            chart, "Share of the sampled nodes of each group.", title=shift.name.capitalize()
         )
 
 
-def _scaffold_bars(found: Findings) -> Iterator[str]:
-    if not found.scaffolds:
+def _scaffold_bars(data: ReportData) -> Iterator[str]:
+    if not data.scaffolds:
         return
     rows = [
         (row["group"], GROUPS[row["group"]], row["unseen"], f"{row['unseen']:.0%}")
-        for row in found.scaffolds
+        for row in data.scaffolds
     ]
-    known = found.scaffolds[0]["known_from"]
-    words = f"Molecules whose scaffold none of {known:,} source training molecules has; of samples."
-    yield figure(charts.bars(rows), words, title="New scaffolds")
+    num_train = data.scaffolds[0]["known_from"]
+    caption = (
+        f"Share of sampled molecules whose scaffold none of {num_train:,} training molecules has."
+    )
+    yield figure(charts.bars(rows), caption, title="New scaffolds")
 
 
-def gallery_section(found: Findings) -> str:
-    """Return pictures of graphs, and what chooses among them."""
-    if not found.cards:
+def gallery_section(data: ReportData) -> str:
+    """Return drawings of graphs with filters."""
+    if not data.cards:
         return paragraph(f"No graph has {MAX_NODES} nodes or fewer, so none is drawn.")
-    return pictures(found.cards, legend(gallery.legend(found.cards)))
+    return gallery_with_filters(data.cards, legend(gallery.legend(data.cards)))
 
 
-def legend(words: Mapping[str, str]) -> str:
-    """Return the key to the colors of pictures."""
+def legend(meanings: Mapping[str, str]) -> str:
+    """Return the color key of drawings."""
     key = "".join(
         f'<li><svg viewBox="0 0 26 12" aria-hidden="true">{_swatch(name)}</svg>{escape(text)}</li>'
-        for name, text in words.items()
+        for name, text in meanings.items()
     )
     return f'<ul class="legend">{key}</ul>'
 
 
-def pictures(cards: Sequence[gallery.Card], key: str, more: str = "", kind: str = "") -> str:
-    """Return pictures with their key and what filters them; ``more`` are further controls."""
-    chosen = {
+def gallery_with_filters(
+    cards: Sequence[gallery.Card], key: str, more: str = "", kind: str = ""
+) -> str:
+    """Return drawings with color key and filters; ``more`` holds further controls."""
+    filters_by_name = {
         "kind": ("kind", [card.kind for card in cards]),
         "env": ("environment", [card.env for card in cards]),
         "label": ("label", [card.label for card in cards]),
@@ -182,16 +197,16 @@ def pictures(cards: Sequence[gallery.Card], key: str, more: str = "", kind: str 
         f'<label>{text}<select name="{name}"><option value="">all</option>'
         + "".join(f"<option>{escape(value)}</option>" for value in sorted(set(values)))
         + "</select></label>"
-        for name, (text, values) in chosen.items()
+        for name, (text, values) in filters_by_name.items()
         if len(set(values)) > 1
     )
     filters = (
-        f'<form class="filters" aria-label="Filter pictures">{selects}{more}'
+        f'<form class="filters" aria-label="Filter drawings">{selects}{more}'
         '<button type="reset">show all</button>'
-        f'<span id="shown" class="soft" role="status">{len(cards)} pictures</span></form>'
+        f'<span id="shown" class="soft" role="status">{len(cards)} drawings</span></form>'
     )
-    drawn = "".join(_card(card) for card in cards)
-    return f'{key}{filters}<div class="gallery {kind}">{drawn}</div>'
+    figures = "".join(_card(card) for card in cards)
+    return f'{key}{filters}<div class="gallery {kind}">{figures}</div>'
 
 
 def _swatch(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of some graphs: which part decides the label, what was joined, and where."""
+"""Gallery of graph drawings with causal and environmental subgraphs, components and bridges."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from gsx.graph_svg import MAX_NODES, node_positions
 from gsx.ragged import Array, Ints
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.chem.features import molecular
-from gsx.stages.report.sample import CHANGED, SOURCE, Facts, Sample
+from gsx.stages.chem.features import is_molecular
+from gsx.stages.report.sample import PERTURBED, SOURCE, GraphFacts, Sample
 from gsx.table import GraphTable
 
-ORIGIN_WORDS = {
+ORIGIN_NAMES = {
     "source": "source graph",
-    "g_inv": "causal piece alone",
-    "g_inv_env": "causal piece in other surroundings",
-    "g_whole": "whole graphs joined",
+    "g_inv": "causal subgraph only",
+    "g_inv_env": "causal and environmental subgraphs spliced",
+    "g_whole": "whole graphs spliced",
     "featx": "features extrapolated",
     "dropnode": "nodes dropped",
     "dropedge": "edges dropped",
     "maskfeature": "features masked",
-    "g_mixup": "classes mixed by their graphons",
+    "g_mixup": "g-mixup of class graphons",
 }
 SIDE = 240
-PIECES = 6
-"""Colors of pieces; further ones begin again."""
-MANY = {"train": 4, "id_test": 0, "ood_val": 3, "ood_test": 6, "augmented": 9}
-"""Graphs that are drawn of every environment and origin of a group."""
-MOST = 60
-"""Graphs of a group that are drawn at most; a picture of a molecule has some 20 kB."""
+NUM_COLORS = 6
+"""Number of component colors; further components repeat them."""
+GRAPHS_PER_CELL = {"train": 4, "id_test": 0, "ood_val": 3, "ood_test": 6, "augmented": 9}
+"""Drawn graphs per environment and origin, by group."""
+MAX_GRAPHS = 60
+"""Largest number of drawn graphs per group; the SVG of a molecule has about 20 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One picture and what is said about it."""
+    """One drawing with its caption."""
 
     svg: str
     split: str
     kind: str
-    """How it came to be, in words."""
+    """Name of the origin."""
     env: str
     label: str
     lines: tuple[str, ...]
-    """What is said below."""
+    """Lines of the caption."""
     alt: str
-    """What is told to those who do not see it."""
+    """Alternative text for screen readers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """What an extractor found in training graphs."""
+class Subgraphs:
+    """Causal and environmental subgraphs of the training graphs, from an extractor."""
 
     graph_id: Ints
     node_ptr: Ints
@@ -61,181 +61,183 @@ class Pieces:
     environmental: Array
 
     def roles(self, graph_id: int) -> list[str] | None:
-        """Return the role of every node of a graph, or None where the extractor never saw it."""
-        found = np.flatnonzero(self.graph_id == graph_id)
-        if not len(found):
+        """Return the role of every node of a graph, or None if the extractor has no such graph."""
+        rows = np.flatnonzero(self.graph_id == graph_id)
+        if not len(rows):
             return None
-        run = slice(int(self.node_ptr[found[0]]), int(self.node_ptr[found[0] + 1]))
-        either = zip(self.causal[run], self.environmental[run], strict=True)
-        return ["c" if causal else "e" if env else "n" for causal, env in either]
+        nodes = slice(int(self.node_ptr[rows[0]]), int(self.node_ptr[rows[0] + 1]))
+        flags = zip(self.causal[nodes], self.environmental[nodes], strict=True)
+        return ["c" if causal else "e" if env else "n" for causal, env in flags]
 
 
 def cards(
-    info: CorpusInfo, facts: Facts, sample: Sample, pieces: Pieces | None, seed: int
+    info: CorpusInfo, facts: GraphFacts, sample: Sample, subgraphs: Subgraphs | None, seed: int
 ) -> list[Card]:
-    """Draw some graphs of every group, environment and origin."""
+    """Return drawings of some graphs of every group, environment and origin."""
     names = {environment.id: environment.name for environment in info.environments}
-    drawn = []
-    for row in _choose(facts, sample, seed):
+    gallery_cards = []
+    for row in _choose_rows(facts, sample, seed):
         graph = sample.table.take(sample.at(np.array([row])))
         env, origin = int(facts.env[row]), ORIGINS[facts.origin[row]]
-        roles = _roles(graph, int(facts.origin[row]), pieces)
-        kind, label = ORIGIN_WORDS.get(origin, origin), label_text(info, facts.y[row])
+        roles = _node_roles(graph, int(facts.origin[row]), subgraphs)
+        kind, label = ORIGIN_NAMES.get(origin, origin), label_text(info, facts.y[row])
         number, nodes = int(facts.graph_id[row]), int(facts.nodes[row])
-        drawn.append(
+        gallery_cards.append(
             Card(
-                svg=draw(graph, roles, molecules=molecular(info)),
+                svg=draw_graph(graph, roles, molecules=is_molecular(info)),
                 split=SPLITS[facts.split[row]],
                 kind=kind,
                 env=f"{env} · {names[env]}" if env in names else "hidden",
                 label=label,
-                lines=(f"#{number} · {nodes} nodes", *_parents(facts, row)),
+                lines=(f"#{number} · {nodes} nodes", *_parent_line(facts, row)),
                 alt=f"Graph {number}, {kind}, {nodes} nodes, label {label}",
             )
         )
-    return drawn
+    return gallery_cards
 
 
-def _parents(facts: Facts, row: int) -> list[str]:
+def _parent_line(facts: GraphFacts, row: int) -> list[str]:
     parents = list(dict.fromkeys(facts.parents.take(np.array([row])).values.tolist()))
     more = " …" if len(parents) > 4 else ""
     noun = "graph" if len(parents) == 1 else "graphs"
     return [f"from {noun} {', '.join(map(str, parents[:4]))}{more}"] if parents else []
 
 
-def _choose(facts: Facts, sample: Sample, seed: int) -> list[int]:
-    """Return rows of the graphs to draw; small enough, and of every label in turn."""
+def _choose_rows(facts: GraphFacts, sample: Sample, seed: int) -> list[int]:
+    """Return rows of graphs to draw: at most ``MAX_NODES`` nodes, labels alternating."""
     chosen: list[int] = []
     order = rng(seed, "report", "gallery").permutation(sample.rows)
     order = order[(facts.nodes[order] <= MAX_NODES) & (facts.nodes[order] > 0)]
     for group in ("train", "augmented", "ood_val", "ood_test"):
         rows = order[np.isin(order, facts.groups.get(group, ()))]
-        kinds = sorted({(int(facts.origin[row]), int(facts.env[row])) for row in rows})
-        some = np.linspace(0, len(kinds) - 1, min(len(kinds), MOST)).astype(np.int64)
-        each = min(MANY[group], MOST // max(len(some), 1))
-        for origin, env in (kinds[number] for number in some):
-            mine = rows[(facts.origin[rows] == origin) & (facts.env[rows] == env)]
-            chosen += in_turn(mine, facts.label[mine])[:each].tolist()
+        cells = sorted({(int(facts.origin[row]), int(facts.env[row])) for row in rows})
+        sampled_cells = np.linspace(0, len(cells) - 1, min(len(cells), MAX_GRAPHS)).astype(np.int64)
+        per_cell = min(GRAPHS_PER_CELL[group], MAX_GRAPHS // max(len(sampled_cells), 1))
+        for origin, env in (cells[number] for number in sampled_cells):
+            cell_rows = rows[(facts.origin[rows] == origin) & (facts.env[rows] == env)]
+            chosen += alternate_labels(cell_rows, facts.label[cell_rows])[:per_cell].tolist()
     return chosen
 
 
-def in_turn(rows: Ints, label: Ints) -> Ints:
-    """Return rows so that labels take turns, those of one label in the order they had."""
-    turn = np.zeros(len(rows), dtype=np.int64)
-    for each in np.unique(label):
-        same = label == each
-        turn[same] = np.arange(same.sum())
-    return rows[np.argsort(turn, kind="stable")]
+def alternate_labels(rows: Ints, label: Ints) -> Ints:
+    """Return rows with alternating labels; rows of one label keep their order."""
+    rank = np.zeros(len(rows), dtype=np.int64)
+    for value in np.unique(label):
+        mask = label == value
+        rank[mask] = np.arange(mask.sum())
+    return rows[np.argsort(rank, kind="stable")]
 
 
-def _roles(graph: GraphTable, origin: int, pieces: Pieces | None) -> list[str]:
-    """Return what every node is: causal, environmental, of a piece, of a bridge, or unknown."""
+def _node_roles(graph: GraphTable, origin: int, subgraphs: Subgraphs | None) -> list[str]:
+    """Return the role of every node: ``c``, ``e``, ``w<slot>``, ``b`` (bridge) or ``n`` (none)."""
     if origin == SOURCE:
-        known = pieces.roles(int(graph.dense("graph", "graph_id")[0])) if pieces else None
-        return known or ["n"] * graph.total_nodes
+        roles = subgraphs.roles(int(graph.dense("graph", "graph_id")[0])) if subgraphs else None
+        return roles or ["n"] * graph.total_nodes
     slots = graph.lists("graph", "provenance.node_slot").values.tolist()
-    if len(slots) != graph.total_nodes or ORIGINS[origin] in CHANGED:
+    if len(slots) != graph.total_nodes or ORIGINS[origin] in PERTURBED:
         return ["n"] * graph.total_nodes
     if ORIGINS[origin] == "g_whole":
-        return ["b" if slot < 0 else f"w{slot % PIECES}" for slot in slots]
+        return ["b" if slot < 0 else f"w{slot % NUM_COLORS}" for slot in slots]
     return ["b" if slot < 0 else "c" if slot == 0 else "e" for slot in slots]
 
 
 def label_text(info: CorpusInfo, y: Array) -> str:
-    """Say a label in words: a class, shares of classes, or a value per task."""
+    """Return a label as text: a class, class probabilities, or a value per task."""
     if info.task == "classification":
-        parts = [(name, float(p)) for name, p in zip(info.outputs, y, strict=True) if p > 0]
-        if not parts:
+        shares = [(name, float(p)) for name, p in zip(info.outputs, y, strict=True) if p > 0]
+        if not shares:
             return "unknown"
-        if len(parts) == 1:
-            return parts[0][0]
-        return ", ".join(f"{name} {p:.0%}" for name, p in sorted(parts, key=lambda q: -q[1]))
-    known = [(name, float(v)) for name, v in zip(info.outputs, y, strict=True) if not np.isnan(v)]
-    if info.task == "binary" and len(known) == 1:
-        name, value = known[0]
+        if len(shares) == 1:
+            return shares[0][0]
+        return ", ".join(f"{name} {p:.0%}" for name, p in sorted(shares, key=lambda q: -q[1]))
+    labelled = [
+        (name, float(v)) for name, v in zip(info.outputs, y, strict=True) if not np.isnan(v)
+    ]
+    if info.task == "binary" and len(labelled) == 1:
+        name, value = labelled[0]
         if value in (0.0, 1.0):
             return f"{name}: {'yes' if value else 'no'}"
         return f"{name}: {value:.0%}"
-    return ", ".join(f"{name} {value:.3g}" for name, value in known[:3]) or "unknown"
+    return ", ".join(f"{name} {value:.3g}" for name, value in labelled[:3]) or "unknown"
 
 
-def draw(graph: GraphTable, roles: Sequence[str], *, molecules: bool) -> str:
-    """Draw one graph as SVG: a molecule by RDKit where it is one, else dots and lines."""
+def draw_graph(graph: GraphTable, roles: Sequence[str], *, molecules: bool) -> str:
+    """Draw one graph as SVG: molecules with RDKit, other graphs as dots and lines."""
     if molecules:
         from gsx.stages.report.molecule_svg import draw_molecule
 
-        drawn = draw_molecule(graph, roles, _bridges(graph))
-        if drawn is not None:
-            return drawn
-    return _draw_plain(graph, roles)
+        svg = draw_molecule(graph, roles, _bridges(graph))
+        if svg is not None:
+            return svg
+    return _draw_plain_graph(graph, roles)
 
 
 def _bridges(graph: GraphTable) -> Array:
-    marked = np.zeros(graph.total_edges, dtype=bool)
-    marked[graph.lists("graph", "provenance.bridges").values] = True
-    return marked
+    is_bridge = np.zeros(graph.total_edges, dtype=bool)
+    is_bridge[graph.lists("graph", "provenance.bridges").values] = True
+    return is_bridge
 
 
-def _draw_plain(graph: GraphTable, roles: Sequence[str]) -> str:
+def _draw_plain_graph(graph: GraphTable, roles: Sequence[str]) -> str:
     src, dst = graph.dense("edge", "edge_src"), graph.dense("edge", "edge_dst")
-    at, high = on_paper(src, dst, graph.total_nodes)
+    positions, height = scaled_positions(src, dst, graph.total_nodes)
     bridge = _bridges(graph)
-    once = src < dst
+    forward = src < dst
     dot = min(max(150 / (graph.total_nodes**0.5 + 6), 5), 13)
-    parts = [
-        f'<path class="edge" d="{strokes(at, src, dst, once & ~bridge)}"/>',
-        f'<path class="bridge" d="{strokes(at, src, dst, once & bridge)}"/>'
+    paths = [
+        f'<path class="edge" d="{edge_path(positions, src, dst, forward & ~bridge)}"/>',
+        f'<path class="bridge" d="{edge_path(positions, src, dst, forward & bridge)}"/>'
         if bridge.any()
         else "",
     ]
     truth = graph.node.get("node_truth")
     if isinstance(truth, np.ndarray) and (truth > 0).any():
-        marks = dots(at[truth > 0])
-        parts.append(f'<path class="truth" stroke-width="{dot * 1.3 + 4:.1f}" d="{marks}"/>')
-    kinds = np.array(roles)
+        marks = node_path(positions[truth > 0])
+        paths.append(f'<path class="truth" stroke-width="{dot * 1.3 + 4:.1f}" d="{marks}"/>')
+    role_array = np.array(roles)
     for role in dict.fromkeys(roles):
-        marks = dots(at[kinds == role])
-        parts.append(f'<path class="node r-{role}" stroke-width="{dot:.1f}" d="{marks}"/>')
-    return f'<svg viewBox="0 0 {SIDE} {high:.0f}" aria-hidden="true">{"".join(parts)}</svg>'
+        marks = node_path(positions[role_array == role])
+        paths.append(f'<path class="node r-{role}" stroke-width="{dot:.1f}" d="{marks}"/>')
+    return f'<svg viewBox="0 0 {SIDE} {height:.0f}" aria-hidden="true">{"".join(paths)}</svg>'
 
 
-def on_paper(src: Ints, dst: Ints, num_nodes: int) -> tuple[Array, float]:
-    """Return places of nodes in a picture, and how high it is."""
-    at = 16 + node_positions(src, dst, num_nodes) * (SIDE - 32)
-    high = max(float(np.ptp(at[:, 1])) + 32, 60.0)
-    at[:, 1] += high / 2 - (at[:, 1].max() + at[:, 1].min()) / 2
-    return at, high
+def scaled_positions(src: Ints, dst: Ints, num_nodes: int) -> tuple[Array, float]:
+    """Return node positions ``[N, 2]`` in pixels, and the height of the drawing."""
+    positions = 16 + node_positions(src, dst, num_nodes) * (SIDE - 32)
+    height = max(float(np.ptp(positions[:, 1])) + 32, 60.0)
+    positions[:, 1] += height / 2 - (positions[:, 1].max() + positions[:, 1].min()) / 2
+    return positions, height
 
 
-def strokes(at: Array, src: Array, dst: Array, chosen: Array) -> str:
-    """Return the path of the edges that are chosen."""
+def edge_path(positions: Array, src: Array, dst: Array, mask: Array) -> str:
+    """Return the SVG path of the edges in ``mask``."""
     return "".join(
         f"M{x:.0f} {y:.0f}L{u:.0f} {v:.0f}"
-        for (x, y), (u, v) in zip(at[src[chosen]], at[dst[chosen]], strict=True)
+        for (x, y), (u, v) in zip(positions[src[mask]], positions[dst[mask]], strict=True)
     )
 
 
-def dots(at: Array) -> str:
-    """Return the path of dots."""
-    return "".join(f"M{x:.0f} {y:.0f}h0" for x, y in at)
+def node_path(positions: Array) -> str:
+    """Return the SVG path of one dot per position."""
+    return "".join(f"M{x:.0f} {y:.0f}h0" for x, y in positions)
 
 
 def legend(cards: Sequence[Card]) -> Mapping[str, str]:
-    """Return the roles that the pictures show, and what they mean."""
-    words = {
-        "r-c": "causal piece",
-        "r-e": "environmental piece",
-        "r-n": "rest of the graph, or not looked at",
-        "r-w0": "pieces of a whole-graph splice, one color each",
-        "r-b": "node of a bridge",
-        "bridge": "bridge: an edge that joins pieces",
-        "truth": "ring: truly causal, where the dataset knows",
+    """Return the CSS classes that occur in the drawings, with their meaning."""
+    meanings = {
+        "r-c": "causal subgraph",
+        "r-e": "environmental subgraph",
+        "r-n": "node in neither subgraph, or not extracted",
+        "r-w0": "components of a whole-graph splice, one color each",
+        "r-b": "bridge node",
+        "bridge": "bridge: an edge that joins components",
+        "truth": "ring: causal in the ground truth",
     }
-    drawn = "".join(card.svg for card in cards)
-    if 'r-c"' not in drawn and "--m-c)" not in drawn:
-        words["r-n"] = "node"  # nobody looked for pieces
+    svgs = "".join(card.svg for card in cards)
+    if 'r-c"' not in svgs and "--m-c)" not in svgs:
+        meanings["r-n"] = "node"  # no extractor
     return {
         name: text
-        for name, text in words.items()
-        if f'{name}"' in drawn or f"--m-{name.removeprefix('r-')})" in drawn
+        for name, text in meanings.items()
+        if f'{name}"' in svgs or f"--m-{name.removeprefix('r-')})" in svgs
     }

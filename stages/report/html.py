@@ -1,4 +1,4 @@
-"""Pieces of HTML. All text passes through here and is escaped: a corpus may come from anywhere."""
+"""HTML elements. All text is escaped, because a corpus can come from an untrusted source."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 
-MOST_LETTERS = 30
-"""Letters of a cell up to which it stays on one line."""
+MAX_NOWRAP_LENGTH = 30
+"""Longest text of a table cell that is not wrapped."""
 
 
 def tile(figure: str, text: str) -> str:
-    """Return one large figure and what it is."""
+    """Return a tile with a number and its caption."""
     return f"<li><b>{escape(figure)}</b><span>{escape(text)}</span></li>"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
-    """Return a table that scrolls by itself on a narrow screen; numbers stand to the right."""
+    """Return a table that scrolls on narrow screens; numerical columns are right-aligned."""
     body = [list(row) for row in rows]
     numeric = [bool(body) and all(_is_number(row[i]) for row in body) for i in range(len(headers))]
     head = "".join(
-        f'<th scope="col"{_side(right)}>{escape(name)}</th>'
-        for name, right in zip(headers, numeric, strict=True)
+        f'<th scope="col"{_align_class(is_numeric)}>{escape(name)}</th>'
+        for name, is_numeric in zip(headers, numeric, strict=True)
     )
     lines = "".join(
         "<tr>"
         + "".join(
-            f"<td{_side(right) or _room(value)}>{_cell(value)}</td>"
-            for value, right in zip(row, numeric, strict=True)
+            f"<td{_align_class(is_numeric) or _wrap_class(value)}>{_cell(value)}</td>"
+            for value, is_numeric in zip(row, numeric, strict=True)
         )
         + "</tr>"
         for row in body
@@ -38,12 +38,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str
     )
 
 
-def _side(right: bool) -> str:  # noqa: FBT001
-    return ' class="num"' if right else ""
+def _align_class(is_numeric: bool) -> str:  # noqa: FBT001
+    return ' class="num"' if is_numeric else ""
 
 
-def _room(value: object) -> str:
-    return ' class="wrap"' if isinstance(value, str) and len(value) > MOST_LETTERS else ""
+def _wrap_class(value: object) -> str:
+    return ' class="wrap"' if isinstance(value, str) and len(value) > MAX_NOWRAP_LENGTH else ""
 
 
 def _is_number(value: object) -> bool:
@@ -63,16 +63,16 @@ def _cell(value: object) -> str:
 
 
 def figure(chart: str, caption: str, *, title: str = "") -> str:
-    """Return a picture with a title above and a sentence below."""
+    """Return a chart with title and caption."""
     head = f"<h3>{escape(title)}</h3>" if title else ""
     return f"<figure>{head}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def section(name: str, title: str, *parts: str) -> str:
-    """Return one part of the page."""
-    inside = "".join(parts)
+def section(name: str, title: str, *contents: str) -> str:
+    """Return a section with a heading."""
+    body = "".join(contents)
     head = f'<h2 id="{name}-title">{escape(title)}</h2>'
-    return f'<section id="{name}" aria-labelledby="{name}-title">{head}{inside}</section>'
+    return f'<section id="{name}" aria-labelledby="{name}-title">{head}{body}</section>'
 
 
 def paragraph(text: str, kind: str = "") -> str:
@@ -81,7 +81,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def document(title: str, header: str, main: str, footer: str) -> str:
-    """Return the whole page, with style and script inside and nothing fetched from anywhere."""
+    """Return the page with inline style and script; its policy forbids requests."""
     folder = resources.files("gsx.stages.report")
     style = folder.joinpath("page.css").read_text(encoding="utf-8")
     script = folder.joinpath("page.js").read_text(encoding="utf-8")

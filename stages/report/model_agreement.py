@@ -1,6 +1,6 @@
-"""A classifier as a second opinion: which labels it tells, and where it sees graphs and nodes.
+"""Agreement of a trained reference model with the labels of a corpus, and its embeddings.
 
-It is asked and never trained, on one thread: the same model and corpus give the same figures.
+The model is evaluated on one thread, so the same model and corpus give the same numbers.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gsx.stages.graphs.subgraphs import sort_edges
 from gsx.stages.nn.backbones import Backbone
 from gsx.stages.nn.build_network import Network
 from gsx.stages.nn.training_loop import one_thread
-from gsx.stages.report.coverage import laid_flat
-from gsx.stages.report.model_results import HERE, title_of
+from gsx.stages.report.coverage import project_groups
+from gsx.stages.report.model_results import THIS_CORPUS, model_title
 from gsx.stages.report.node_data import NodeFacts, NodeSample, Replica, replaced_edges
-from gsx.stages.report.sample import GROUPS, Facts, Sample
+from gsx.stages.report.sample import GROUPS, GraphFacts, Sample
 from gsx.stages.train.data import check_corpus, is_undirected
 from gsx.stages.train.evaluate import check_model_fits, load_model
 from gsx.stages.train.evaluator import evaluation_batches
@@ -37,63 +37,69 @@ from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable
 
 WEIGHTS = ("weights.safetensors", "weights-id.safetensors", "weights-last.safetensors")
-"""Files of weights, best rule of selection first."""
+"""Weight files, in order of preference of the selection rule."""
 CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Teacher:
-    """A classifier that is asked."""
+class ReferenceModel:
+    """A trained classifier that is compared with the labels."""
 
     artifact: Artifact
     net: Network
-    where: str
-    """What it was trained on."""
-    learned_these: bool
-    """Whether it has learned from the very labels it is asked about."""
+    trained_on: str
+    """Name of its training corpus."""
+    trained_on_these: bool
+    """Whether it was trained on the labels that it is compared with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Opinion:
-    """What a classifier makes of a corpus."""
+class ModelAgreement:
+    """Agreement of a classifier with the labels of a corpus."""
 
     name: str
     key: str
-    where: str
-    learned_these: bool
+    trained_on: str
+    trained_on_these: bool
     rows: Sequence[Mapping[str, Any]]
-    """Per group, and per environment of what was made: how often labels are told alike."""
+    """Agreement per group, and per environment of augmented items."""
     points: Mapping[str, Array]
-    """``[G, 2]`` places of items in its own space, by group."""
-    near: Sequence[Mapping[str, Any]]
-    """How near held-out items are to what is trained on, in that space."""
+    """``[G, 2]`` projected embeddings of items, by group."""
+    distances: Sequence[Mapping[str, Any]]
+    """Distances of held-out groups to training items in embedding space."""
 
 
-def find(
+def find_reference_model(
     corpus: Corpus,
     models: Sequence[tuple[str, Artifact]],
-    given: tuple[str, Artifact] | None,
+    named: tuple[str, Artifact] | None,
     *,
-    made: bool,
-) -> tuple[Teacher | None, list[str]]:
-    """Return the classifier that was named, or the best of those that never saw what was made.
+    has_augmented: bool,
+) -> tuple[ReferenceModel | None, list[str]]:
+    """Return the named classifier, or the best one that was not trained on augmented items.
 
-    ``made`` says whether the corpus holds items that were made from others. Best is by OOD
-    validation, then by key. Those that cannot be asked are passed over, and the reasons returned.
+    ``has_augmented`` is true if the corpus has augmented items. The best classifier has the best
+    OOD validation score; ties are broken by key. Return also why classifiers were skipped.
     """
-    if given is not None:
-        return _teacher(corpus, *given, made=made), []
-    rows = [(where, each) for where, each in models if not _learned(where, each, made=made)]
-    passed: list[str] = []
-    for where, artifact in sorted(rows, key=lambda row: _rank(row[1])):
+    if named is not None:
+        return _load_reference_model(corpus, *named, has_augmented=has_augmented), []
+    candidates = [
+        (trained_on, artifact)
+        for trained_on, artifact in models
+        if not _trained_on_augmented(trained_on, artifact, has_augmented=has_augmented)
+    ]
+    skipped: list[str] = []
+    for trained_on, artifact in sorted(candidates, key=lambda row: _selection_rank(row[1])):
         try:
-            return _teacher(corpus, where, artifact, made=made), passed
+            return _load_reference_model(
+                corpus, trained_on, artifact, has_augmented=has_augmented
+            ), skipped
         except (ArtifactError, StageError) as error:
-            passed.append(f"{artifact.key[:12]}: {error}")
-    return None, passed
+            skipped.append(f"{artifact.key[:12]}: {error}")
+    return None, skipped
 
 
-def _rank(artifact: Artifact) -> tuple[float, str]:
+def _selection_rank(artifact: Artifact) -> tuple[float, str]:
     quality = artifact.manifest.summary.get("quality", {})
     value = quality.get("selection", {}).get("ood_val", {}).get("ood_val")
     if value is None:
@@ -101,175 +107,201 @@ def _rank(artifact: Artifact) -> tuple[float, str]:
     return (value if is_better(quality["metric"], 0, 1) else -value), artifact.key
 
 
-def _learned(where: str, artifact: Artifact, *, made: bool) -> bool:
+def _trained_on_augmented(trained_on: str, artifact: Artifact, *, has_augmented: bool) -> bool:
     config = artifact.manifest.config
-    every = config.get("origins") is None or set(config["origins"]) != {"source"}
-    return made and where == HERE and bool(config.get("augmented", True)) and every
+    all_origins = config.get("origins") is None or set(config["origins"]) != {"source"}
+    return (
+        has_augmented
+        and trained_on == THIS_CORPUS
+        and bool(config.get("augmented", True))
+        and all_origins
+    )
 
 
-def _teacher(corpus: Corpus, where: str, artifact: Artifact, *, made: bool) -> Teacher:
-    model = Artifact.open(artifact.location)  # weights are read only from what was verified
-    weights = next((name for name in WEIGHTS if name in model.manifest.files), WEIGHTS[0])
-    description, net = load_model(model, weights, CPU)
+def _load_reference_model(
+    corpus: Corpus, trained_on: str, artifact: Artifact, *, has_augmented: bool
+) -> ReferenceModel:
+    verified = Artifact.open(artifact.location)  # opens and verifies the files
+    weights = next((name for name in WEIGHTS if name in verified.manifest.files), WEIGHTS[0])
+    description, net = load_model(verified, weights, CPU)
     check_corpus(corpus.info, description.shape.backbone)
     check_model_fits(description, corpus)
     net.eval()
-    learned = _learned(where, artifact, made=made)
-    alone = made and where == HERE and not learned
-    words = f"{where}, source alone" if alone else where
-    return Teacher(artifact=model, net=net, where=words, learned_these=learned)
+    trained_on_augmented = _trained_on_augmented(trained_on, artifact, has_augmented=has_augmented)
+    source_only = has_augmented and trained_on == THIS_CORPUS and not trained_on_augmented
+    corpus_text = f"{trained_on}, source only" if source_only else trained_on
+    return ReferenceModel(
+        artifact=verified, net=net, trained_on=corpus_text, trained_on_these=trained_on_augmented
+    )
 
 
-def ask(teacher: Teacher, corpus: Corpus, facts: Facts, sample: Sample) -> Opinion:
-    """Ask about the graphs that were drawn of every group."""
+def graph_agreement(
+    model: ReferenceModel, corpus: Corpus, facts: GraphFacts, sample: Sample
+) -> ModelAgreement:
+    """Compare predictions with labels for the sampled graphs of every group."""
     info = corpus.info
     groups = sample.groups
-    every = np.concatenate(list(groups.values()))
-    seen, logits = _told(teacher.net, sample.table.take(every), info)
+    sample_rows = np.concatenate(list(groups.values()))
+    embeddings, logits = _predict_graphs(model.net, sample.table.take(sample_rows), info)
     owner = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups.values()])
-    rows = sample.rows[every]
-    parts = _parts(info, groups, owner, facts.env[rows])
-    return opinion(teacher, info, seen, logits, facts.y[rows], parts, (list(groups), owner))
+    rows = sample.rows[sample_rows]
+    compared = _compared_rows(info, groups, owner, facts.env[rows])
+    return compare_with_labels(
+        model, info, embeddings, logits, facts.y[rows], compared, (list(groups), owner)
+    )
 
 
-def ask_nodes(teacher: Teacher, corpus: Corpus, facts: NodeFacts, sample: NodeSample) -> Opinion:
-    """Ask about the sampled nodes of every group, moved ones in the replica they are of."""
+def node_agreement(
+    model: ReferenceModel, corpus: Corpus, facts: NodeFacts, sample: NodeSample
+) -> ModelAgreement:
+    """Compare predictions with labels for the sampled nodes; augmented nodes in their replica."""
     graphs = read_node_graphs(corpus)
     names = [name for name in GROUPS if name in sample.nodes]
-    found = [_told_nodes(teacher.net, graphs, facts, sample, name) for name in names]
+    predictions = [_predict_nodes(model.net, graphs, facts, sample, name) for name in names]
     owner = np.repeat(np.arange(len(names)), [len(sample.nodes[name]) for name in names])
     env = np.concatenate([sample.env[name] for name in names])
     y = np.concatenate([sample.y[name] for name in names])
     groups = {name: sample.nodes[name] for name in names}
-    parts = _parts(corpus.info, groups, owner, env)
-    seen, logits = (np.concatenate(each) for each in zip(*found, strict=True))
-    return opinion(teacher, corpus.info, seen, logits, y, parts, (names, owner))
+    compared = _compared_rows(corpus.info, groups, owner, env)
+    embeddings, logits = (np.concatenate(arrays) for arrays in zip(*predictions, strict=True))
+    return compare_with_labels(model, corpus.info, embeddings, logits, y, compared, (names, owner))
 
 
-def opinion(
-    teacher: Teacher,
+def compare_with_labels(
+    model: ReferenceModel,
     info: CorpusInfo,
-    seen: Array,
+    embeddings: Array,
     logits: Array,
     y: Array,
-    parts: Iterator[tuple[str, str, Array]],
+    compared: Iterator[tuple[str, str, Array]],
     groups: tuple[Sequence[str], Ints],
-) -> Opinion:
-    """Compare what was told with labels, part by part, and lay what was seen flat."""
+) -> ModelAgreement:
+    """Compute the agreement per row set, and project the embeddings."""
     names, owner = groups
     rows = [
-        {"group": group, "name": name, "items": int(inside.sum())}
-        | agreement(info, logits[inside], y[inside])
-        for group, name, inside in parts
+        {"group": group, "name": name, "items": int(mask.sum())}
+        | agreement(info, logits[mask], y[mask])
+        for group, name, mask in compared
     ]
-    points, near = laid_flat({name: seen[owner == number] for number, name in enumerate(names)})
-    return Opinion(
-        name=title_of(teacher.artifact.manifest.config),
-        key=teacher.artifact.key,
-        where=teacher.where,
-        learned_these=teacher.learned_these,
+    points, distances = project_groups(
+        {name: embeddings[owner == number] for number, name in enumerate(names)}
+    )
+    return ModelAgreement(
+        name=model_title(model.artifact.manifest.config),
+        key=model.artifact.key,
+        trained_on=model.trained_on,
+        trained_on_these=model.trained_on_these,
         rows=rows,
         points=points,
-        near=near,
+        distances=distances,
     )
 
 
-def _parts(
+def _compared_rows(
     info: CorpusInfo, groups: Mapping[str, Ints], owner: Ints, env: Ints
 ) -> Iterator[tuple[str, str, Array]]:
-    """Yield group, name and rows of what is compared: groups, made ones by environment."""
+    """Yield group, name and mask per compared set: groups; augmented items per environment."""
     names = {environment.id: environment.name for environment in info.environments}
     for number, group in enumerate(groups):
-        inside = owner == number
+        mask = owner == number
         if group != "augmented":
-            yield group, GROUPS[group], inside
+            yield group, GROUPS[group], mask
             continue
-        for id_ in np.unique(env[inside]).tolist():
-            yield group, f"synthetic: {names.get(id_, 'unknown')}", inside & (env == id_)
+        for id_ in np.unique(env[mask]).tolist():
+            yield group, f"generated: {names.get(id_, 'unknown')}", mask & (env == id_)
 
 
 def agreement(info: CorpusInfo, logits: Array, y: Array) -> dict[str, float | None]:
-    """Return how often the likeliest answer is that of the label, and how much belief is shared.
+    """Return agreement, probability overlap and metric of predictions with labels.
 
-    Where a label is torn between classes either counts. ``score`` is that of hard labels.
+    ``same`` is the share of items whose most likely class has the largest label probability, so any
+    of several equally likely classes counts. ``shared`` is the mean overlap of predicted and label
+    probabilities. ``score`` is the metric on hard labels. For regression, ``off`` is the mean
+    absolute difference.
     """
     if info.task == "regression":
-        off = np.abs(logits - y)[~np.isnan(y)]
-        return {"off": float(off.mean()) if len(off) else None}
+        differences = np.abs(logits - y)[~np.isnan(y)]
+        return {"off": float(differences.mean()) if len(differences) else None}
     if info.task == "classification":
-        known = ~np.isnan(y).any(axis=1)
-        belief, label = softmax(logits[known].astype(np.float64), axis=1), y[known]
-        told = np.take_along_axis(label, belief.argmax(axis=1)[:, None], axis=1)[:, 0]
-        same = told >= label.max(axis=1, initial=0) - 1e-6
-        shared = np.minimum(belief, label).sum(axis=1)
-        hard = known & (np.nan_to_num(y).max(axis=1, initial=0) == 1)
+        labelled = ~np.isnan(y).any(axis=1)
+        probability, label = softmax(logits[labelled].astype(np.float64), axis=1), y[labelled]
+        label_of_prediction = np.take_along_axis(
+            label, probability.argmax(axis=1)[:, None], axis=1
+        )[:, 0]
+        agrees = label_of_prediction >= label.max(axis=1, initial=0) - 1e-6
+        overlap = np.minimum(probability, label).sum(axis=1)
+        hard = labelled & (np.nan_to_num(y).max(axis=1, initial=0) == 1)
     else:
-        known = ~np.isnan(y)
-        belief, label = expit(logits[known].astype(np.float64)), y[known]
-        same = ((belief > 0.5) == (label > 0.5)) | (label == 0.5)
-        shared = 1 - np.abs(belief - label)
-        hard = (~known | (y == np.round(y))).all(axis=1)
+        labelled = ~np.isnan(y)
+        probability, label = expit(logits[labelled].astype(np.float64)), y[labelled]
+        agrees = ((probability > 0.5) == (label > 0.5)) | (label == 0.5)
+        overlap = 1 - np.abs(probability - label)
+        hard = (~labelled | (y == np.round(y))).all(axis=1)
     return {
-        "same": float(same.mean()) if len(same) else None,
-        "shared": float(shared.mean()) if len(shared) else None,
+        "same": float(agrees.mean()) if len(agrees) else None,
+        "shared": float(overlap.mean()) if len(overlap) else None,
         "score": score(info.metric, info.task, logits[hard], y[hard]) if hard.any() else None,
     }
 
 
 @torch.no_grad()
-def _told(net: Network, table: GraphTable, info: CorpusInfo) -> tuple[Array, Array]:
-    """Return what a network sees of graphs, ``[G, width]``, and its logits ``[G, C]``."""
-    assert isinstance(net, Backbone)  # `check_corpus` has refused networks of nodes
+def _predict_graphs(net: Network, table: GraphTable, info: CorpusInfo) -> tuple[Array, Array]:
+    """Return embeddings ``[G, width]`` and logits ``[G, C]`` of graphs."""
+    assert isinstance(net, Backbone)  # `check_corpus` refuses node networks
     table = sort_edges(table)
-    require_both_ways(table, info)
+    require_undirected(table, info)
     with one_thread():
-        found = [net(batch) for batch in evaluation_batches(table, net.shape, CPU)]
-    seen = torch.cat([features for features, _ in found]).numpy()
-    return seen.astype(np.float64), torch.cat([logits for _, logits in found]).numpy()
+        outputs = [net(batch) for batch in evaluation_batches(table, net.shape, CPU)]
+    embeddings = torch.cat([features for features, _ in outputs]).numpy()
+    return embeddings.astype(np.float64), torch.cat([logits for _, logits in outputs]).numpy()
 
 
 @torch.no_grad()
-def _told_nodes(
+def _predict_nodes(
     net: Network, graphs: NodeGraphs, facts: NodeFacts, sample: NodeSample, group: str
 ) -> tuple[Array, Array]:
     nodes = sample.nodes[group]
     if group != "augmented":
         with one_thread():
-            seen, logits = net(whole_graph_batch(graphs, nodes, CPU))
-        return seen.numpy().astype(np.float64), logits.numpy()
-    parts = []
-    for number, replica in enumerate(facts.replicas):
-        features = _replaced(graphs.features, replica)
-        adjacency = graphs.adjacency if replica.edges is None else _own_links(facts, replica)
-        moved = replace(graphs, adjacency=adjacency, features=features)
+            embeddings, logits = net(whole_graph_batch(graphs, nodes, CPU))
+        return embeddings.numpy().astype(np.float64), logits.numpy()
+    outputs = []
+    for replica_index, replica in enumerate(facts.replicas):
+        features = _with_replica_features(graphs.features, replica)
+        adjacency = (
+            graphs.adjacency if replica.edges is None else _replica_adjacency(facts, replica)
+        )
+        replica_graphs = replace(graphs, adjacency=adjacency, features=features)
         with one_thread():
-            parts.append(net(whole_graph_batch(moved, nodes[sample.replica == number], CPU)))
-    seen, logits = (torch.cat(each).numpy() for each in zip(*parts, strict=True))
-    return seen.astype(np.float64), logits
+            outputs.append(
+                net(whole_graph_batch(replica_graphs, nodes[sample.replica == replica_index], CPU))
+            )
+    embeddings, logits = (torch.cat(tensors).numpy() for tensors in zip(*outputs, strict=True))
+    return embeddings.astype(np.float64), logits
 
 
-def _own_links(facts: NodeFacts, replica: Replica) -> Adjacency:
-    """Return the links of all nodes with those of one replica in their place."""
+def _replica_adjacency(facts: NodeFacts, replica: Replica) -> Adjacency:
+    """Return the adjacency of all nodes, with the edges of one replica in place of its source."""
     src, dst = replaced_edges(facts, replica)
     order = np.lexsort((dst, src))
     return adjacency_from_edges(src[order], dst[order], facts.table.total_nodes)
 
 
-def _replaced(features: Features, replica: Replica) -> Features:
-    """Return features of all nodes with those of one replica in their place."""
+def _with_replica_features(features: Features, replica: Replica) -> Features:
+    """Return the features of all nodes, with those of one replica in place of its source."""
     if not isinstance(features, csr_matrix):
-        found = features.copy()
-        found[replica.nodes] = replica.features
-        return found
+        replaced = features.copy()
+        replaced[replica.nodes] = replica.features
+        return replaced
     first, last = int(replica.nodes[0]), int(replica.nodes[-1]) + 1
-    parts = [features[:first], replica.features.astype(features.dtype), features[last:]]
-    return vstack(parts, format="csr")
+    blocks = [features[:first], replica.features.astype(features.dtype), features[last:]]
+    return vstack(blocks, format="csr")
 
 
-def require_both_ways(table: GraphTable, info: CorpusInfo) -> None:
-    """Refuse directed graphs, which networks would read as if they were not; edges are sorted."""
+def require_undirected(table: GraphTable, info: CorpusInfo) -> None:
+    """Raise ``StageError`` for directed graphs, which networks cannot read; edges are sorted."""
     if not is_undirected(table):
         raise StageError(
-            f"{info.name} has edges without their way back, which no classifier of gsx reads. "
-            "Write the report without one: `--no-models`."
+            f"{info.name} has directed edges, which the classifiers of gsx cannot read. Write the "
+            "report without classifiers: `--no-models`."
         )

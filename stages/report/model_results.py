@@ -1,4 +1,4 @@
-"""What classifiers make of a corpus: scores and curves of the models that were trained on it."""
+"""Scores and training curves of the classifiers that were trained on a corpus or its source."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 
 from gsx.storage.artifacts.store import Artifact
 
-HERE, BEFORE, ELSEWHERE = "this corpus", "its source", "another corpus"
-"""What a model was trained on."""
-MOST_ROWS = 12
-_AWAY = {"seed", "source", "device"}
-"""Options that do not make two trainings different ones."""
-_SAID = {"learner", "backbone", "epochs", "augmented", *_AWAY}
-"""Options that a row tells anyway, or that none needs."""
+THIS_CORPUS, SOURCE_CORPUS, OTHER_CORPUS = "this corpus", "its source", "another corpus"
+"""Names of the training corpus of a model."""
+MAX_ROWS = 12
+_IGNORED_OPTIONS = {"seed", "source", "device"}
+"""Options in which models of one row may differ."""
+_TITLE_OPTIONS = {"learner", "backbone", "epochs", "augmented", *_IGNORED_OPTIONS}
+"""Options that the title contains, and options without influence on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """Models that differ in their seed alone."""
+class TrainedModels:
+    """Models that differ only in their seed."""
 
-    where: str
-    """What they were trained on."""
+    trained_on: str
+    """Name of their training corpus."""
     name: str
     config: Mapping[str, Any]
     scores: tuple[Mapping[str, float], ...]
-    """Scores by split, of every model, at the epoch that OOD validation selects."""
+    """Scores by split of every model, at the epoch selected by OOD validation."""
     metric: str
     curves: Sequence[Mapping[str, float]]
-    """Of one of them."""
+    """Scores per epoch of one model."""
 
     def text(self, split: str) -> str:
-        """Return mean and spread of a score; those that are no percentages keep their digits."""
+        """Return mean ± standard deviation of a score; three digits unless it is a percentage."""
         values = [score[split] for score in self.scores if score.get(split) is not None]
         if not values:
             return "-"
@@ -43,62 +43,70 @@ class Trained:
         return f"{mean(values):.{digits}f}{spread}"
 
     def rank(self, split: str) -> float:
-        """Return what sorts the best mean first; those without a score come last."""
+        """Return a sort key: best mean first, models without a score last."""
         values = [score[split] for score in self.scores if score.get(split) is not None]
         if not values:
             return float("inf")
         return mean(values) if self.metric == "rmse" else -mean(values)
 
 
-def title_of(config: Mapping[str, Any]) -> str:
-    """Say in a few words what a classifier is."""
+def model_title(config: Mapping[str, Any]) -> str:
+    """Return algorithm, backbone and number of epochs of a classifier."""
     return f"{config['learner']}, {config['backbone']}, {config['epochs']} epochs"
 
 
-def read_models(models: Sequence[tuple[str, Artifact]]) -> list[Trained]:
-    """Read scores and curves of models, by what they were trained on; seeds are put together."""
-    found: dict[str, list[tuple[str, Artifact, dict[str, Any]]]] = {}
-    for where, artifact in models:
+def read_models(models: Sequence[tuple[str, Artifact]]) -> list[TrainedModels]:
+    """Read scores and curves of models; models that differ only in their seed form one row."""
+    groups: dict[str, list[tuple[str, Artifact, dict[str, Any]]]] = {}
+    for trained_on, artifact in models:
         scores = json.loads(artifact.location.read_bytes("scores.json", limit=1 << 20))
-        config = {k: v for k, v in artifact.manifest.config.items() if k not in _AWAY}
-        key = json.dumps([where, artifact.manifest.stage_version, config], sort_keys=True)
-        found.setdefault(key, []).append((where, artifact, scores))
-    names = _names([group[0][1].manifest.config for group in found.values()])
-    trained = [_together(group, name) for group, name in zip(found.values(), names, strict=True)]
-    return sorted(trained, key=lambda each: each.rank("ood_val"))[:MOST_ROWS]
+        config = {k: v for k, v in artifact.manifest.config.items() if k not in _IGNORED_OPTIONS}
+        key = json.dumps([trained_on, artifact.manifest.stage_version, config], sort_keys=True)
+        groups.setdefault(key, []).append((trained_on, artifact, scores))
+    names = _distinct_titles([group[0][1].manifest.config for group in groups.values()])
+    trained = [
+        _merge_seeds(group, name) for group, name in zip(groups.values(), names, strict=True)
+    ]
+    return sorted(trained, key=lambda row: row.rank("ood_val"))[:MAX_ROWS]
 
 
-def _names(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return titles; those of trainings that read alike also say the options that differ."""
-    titles = [title_of(config) for config in configs]
-    found = []
+def _distinct_titles(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return titles; equal titles get the options that differ appended."""
+    titles = [model_title(config) for config in configs]
+    names = []
     for title, config in zip(titles, configs, strict=True):
-        alike = [each for each, other in zip(configs, titles, strict=True) if other == title]
-        differ = sorted(
+        same_title = [
+            other_config
+            for other_config, other_title in zip(configs, titles, strict=True)
+            if other_title == title
+        ]
+        differing = sorted(
             name
             for name in config
-            if name not in _SAID
-            and any(each.get(name, config[name]) != config[name] for each in alike)
+            if name not in _TITLE_OPTIONS
+            and any(
+                other_config.get(name, config[name]) != config[name] for other_config in same_title
+            )
         )
-        found.append(", ".join([title, *(_option(name, config[name]) for name in differ)]))
-    return found
+        names.append(", ".join([title, *(_option(name, config[name]) for name in differing)]))
+    return names
 
 
 def _option(name: str, value: object) -> str:
-    words = "/".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"{name.replace('_', ' ')} {words}"
+    text = "/".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{name.replace('_', ' ')} {text}"
 
 
-def _together(group: Sequence[tuple[str, Artifact, dict[str, Any]]], name: str) -> Trained:
-    where, artifact, scores = group[0]
-    selections = [each["selection"] for _, _, each in group]
-    chosen = [each.get("ood_val") or each["last"] for each in selections]
-    alone = where == HERE and not artifact.manifest.config.get("augmented", True)
-    return Trained(
-        where=f"{where}, source alone" if alone else where,
+def _merge_seeds(group: Sequence[tuple[str, Artifact, dict[str, Any]]], name: str) -> TrainedModels:
+    trained_on, artifact, scores = group[0]
+    selections = [model_scores["selection"] for _, _, model_scores in group]
+    selected = [model_scores.get("ood_val") or model_scores["last"] for model_scores in selections]
+    source_only = trained_on == THIS_CORPUS and not artifact.manifest.config.get("augmented", True)
+    return TrainedModels(
+        trained_on=f"{trained_on}, source only" if source_only else trained_on,
         name=name,
         config=artifact.manifest.config,
-        scores=tuple(chosen),
+        scores=tuple(selected),
         metric=scores["metric"],
         curves=json.loads(artifact.location.read_bytes("curves.json", limit=64 << 20)),
     )

@@ -1,4 +1,4 @@
-"""The sections of the page that classifiers speak in: their scores, and their second opinion."""
+"""Sections about classifiers: their scores, and their agreement with the labels."""
 
 from __future__ import annotations
 
@@ -8,83 +8,83 @@ from typing import TYPE_CHECKING
 from gsx.schema import CorpusInfo
 from gsx.stages.report import charts
 from gsx.stages.report.html import figure, paragraph, table
-from gsx.stages.report.model_results import Trained
+from gsx.stages.report.model_results import TrainedModels
 from gsx.stages.report.sample import GROUPS
 
 if TYPE_CHECKING:
-    from gsx.stages.report.model_agreement import Opinion
+    from gsx.stages.report.model_agreement import ModelAgreement
 
 HELD_OUT = ("id_test", "ood_val", "ood_test")
 
 
-def learning_section(models: Sequence[Trained]) -> str:
-    """Return the scores of classifiers, and curves of the best one per corpus."""
+def scores_section(models: Sequence[TrainedModels]) -> str:
+    """Return a table of scores, and the curves of the best classifier per training corpus."""
     if not models:
         return ""
     splits = [name for name in HELD_OUT
-              if any(name in score for each in models for score in each.scores)]  # fmt: skip
+              if any(name in score for model in models for score in model.scores)]  # fmt: skip
     rows = [
-        (each.name, each.where, len(each.scores), *(each.text(name) for name in splits))
-        for each in models
+        (model.name, model.trained_on, len(model.scores), *(model.text(name) for name in splits))
+        for model in models
     ]
     headers = ("classifier", "trained on", "seeds", *(GROUPS[name] for name in splits))
-    words = (
-        f"Scores ({models[0].metric}) of the classifiers found in the store, at the epoch that "
-        "OOD validation selects; mean ± standard deviation over seeds, best validation first."
+    text = (
+        f"Scores ({models[0].metric}) of the classifiers in the store, at the epoch selected by "
+        "OOD validation; mean ± standard deviation over seeds, sorted by OOD validation."
     )
     figures = _curves(models)
     key = charts.legend({name: GROUPS[name] for name in splits})
     return (
-        paragraph(words)
+        paragraph(text)
         + table(headers, rows, "Scores of classifiers")
         + (f'{key}<div class="grid">{"".join(figures)}</div>' if figures else "")
     )
 
 
-def _curves(models: Sequence[Trained]) -> list[str]:
-    """Draw the best classifier of every corpus, all on one scale, so that eyes can compare."""
-    best = {each.where: each for each in reversed(models) if each.curves}
-    chosen = [each for each in models if best.get(each.where) is each]
+def _curves(models: Sequence[TrainedModels]) -> list[str]:
+    """Draw the curves of the best classifier per training corpus, with a common scale."""
+    best = {model.trained_on: model for model in reversed(models) if model.curves}
+    selected = [model for model in models if best.get(model.trained_on) is model]
     lines = [
         {
-            name: [float(row[name]) for row in each.curves]
+            name: [float(row[name]) for row in model.curves]
             for name in HELD_OUT
-            if name in each.curves[0]
+            if name in model.curves[0]
         }
-        for each in chosen
+        for model in selected
     ]
-    values = [value for drawn in lines for line in drawn.values() for value in line]
+    values = [value for model_lines in lines for line in model_lines.values() for value in line]
     return [
         figure(
-            charts.curves(drawn, f"{each.metric} over epochs", (min(values), max(values))),
-            f"{each.name}; one seed. All curves have one scale.",
-            title=f"Trained on {each.where}",
+            charts.curves(model_lines, f"{model.metric} over epochs", (min(values), max(values))),
+            f"{model.name}; one seed. All charts have the same scale.",
+            title=f"Trained on {model.trained_on}",
         )
-        for each, drawn in zip(chosen, lines, strict=True)
-        if drawn
+        for model, model_lines in zip(selected, lines, strict=True)
+        if model_lines
     ]
 
 
-def opinion_section(opinion: Opinion | None, info: CorpusInfo) -> str:
-    """Return what a classifier tells of every group and of every environment that was made."""
-    if opinion is None:
+def agreement_section(agreement: ModelAgreement | None, info: CorpusInfo) -> str:
+    """Return the agreement per group and per environment of generated items."""
+    if agreement is None:
         return ""
-    told = [("same", "tells the label"), ("shared", "belief shared with it")]
+    columns = [("same", "agreement"), ("shared", "probability overlap")]
     if info.metric != "accuracy":
-        told.append(("score", f"{info.metric} on hard labels"))
+        columns.append(("score", f"{info.metric} on hard labels"))
     if info.task == "regression":
-        told = [("off", "mean difference from the label")]
+        columns = [("off", "mean absolute error")]
     items = "nodes" if info.level == "node" else "graphs"
-    rows = [(row["name"], row["items"], *(_number(row.get(name), name) for name, _ in told))
-            for row in opinion.rows]  # fmt: skip
-    words = (
-        f"Asked was {opinion.name} ({opinion.key[:12]}), trained on {opinion.where}, about sampled "
-        f"{items}. Where it is sure of what it has never seen it may be wrong: read rows of "
-        "synthetic ones beside those whose labels are known. A label torn between classes is told "
-        "by either."
+    rows = [(row["name"], row["items"], *(_number(row.get(name), name) for name, _ in columns))
+            for row in agreement.rows]  # fmt: skip
+    text = (
+        f"Predictions of {agreement.name} ({agreement.key[:12]}), trained on "
+        f"{agreement.trained_on}, compared with the labels of sampled {items}. The classifier can "
+        "be wrong outside its training distribution: compare generated groups with groups whose "
+        "labels are known. For a soft label, any of its most likely classes counts as agreement."
     )
-    shown = table(("group", items, *(text for _, text in told)), rows, "A second opinion")
-    return f'<h3 class="part">What a classifier tells</h3>{paragraph(words)}{shown}'
+    html = table(("group", items, *(text for _, text in columns)), rows, "Classifier agreement")
+    return f'<h3 class="part">Classifier agreement</h3>{paragraph(text)}{html}'
 
 
 def _number(value: float | None, name: str) -> str:

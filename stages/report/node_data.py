@@ -1,4 +1,4 @@
-"""What the report reads of a corpus that labels nodes: the source, and some of its replicas."""
+"""Data that the report reads of a node-labelled corpus: source graphs and some replicas."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gsx.seeds import rng
 from gsx.stages.graphs.node_features import COLUMNS, Features, node_features
 from gsx.stages.graphs.statistics import degrees
 from gsx.stages.graphs.subgraphs import global_edges
-from gsx.stages.report.coverage import laid_flat
-from gsx.stages.report.sample import GROUPS, SAMPLE
+from gsx.stages.report.coverage import project_groups
+from gsx.stages.report.sample import GROUPS, SAMPLE_SIZE
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.shared_edges import shares_parent_edges
 from gsx.table import GraphTable, concat
@@ -26,33 +26,33 @@ from gsx.table import GraphTable, concat
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-REPLICAS = 4
-"""Replicas that are looked at."""
-WIDTH = 64
-"""Directions that rows of more features are projected to before they are laid flat."""
+MAX_REPLICAS = 4
+"""Largest number of replicas that are read."""
+PROJECTED_WIDTH = 64
+"""Dimensions of the random projection of wider features, before the 2-D projection."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
-    """What a replica says of the nodes of its source graph."""
+    """Columns of a replica, for the nodes of its source graph."""
 
     graph_id: int
     nodes: Ints
-    """Nodes of the source graphs, as numbered in these; all of one graph."""
+    """Rows of the replicated nodes in the table of source graphs; contiguous."""
     features: Features
     y: Array
     env: Ints
     degree: Ints
-    moved: Array
-    """``[M]`` whether a training node has other features, edges or another environment."""
+    changed: Array
+    """``[M]`` training nodes with other features, edges or environment than in the source."""
     edges: tuple[Ints, Ints] | None
-    """Ends of its edges where they are not those of the source."""
+    """End nodes of its edges, or None if it shares the edges of the source."""
     origin: str
 
 
 @dataclass(frozen=True, eq=False)
 class NodeFacts:
-    """Nodes of the source graphs, ``[N]`` each, and replicas of them."""
+    """Columns of the source nodes, ``[N]`` each, and their replicas."""
 
     table: GraphTable
     features: Features
@@ -66,68 +66,72 @@ class NodeFacts:
 
     @cached_property
     def groups(self) -> dict[str, Ints]:
-        """Nodes of the source by group, those without any left out."""
+        """Source nodes of every non-empty group."""
         codes = {name: SPLITS.index(name) for name in ("train", "id_test", "ood_val", "ood_test")}
-        found = {name: np.flatnonzero(self.split == code) for name, code in codes.items()}
-        return {name: nodes for name, nodes in found.items() if len(nodes)}
+        nodes_by_group = {name: np.flatnonzero(self.split == code) for name, code in codes.items()}
+        return {name: nodes for name, nodes in nodes_by_group.items() if len(nodes)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeSample:
-    """Some nodes of every group, those that were moved as ``augmented``."""
+    """Sampled nodes of every group; changed nodes of replicas are the group ``augmented``."""
 
     nodes: dict[str, Ints]
-    """Nodes of the source graphs; of moved ones, those they came from."""
+    """Rows of source nodes; for augmented nodes, of the nodes they were replicated from."""
     replica: Ints
-    """Which replica every sampled moved node is of."""
+    """Index of the replica of every augmented node."""
     features: dict[str, Features]
     y: dict[str, Array]
     env: dict[str, Ints]
 
 
-def read_nodes(corpus: Corpus) -> NodeFacts:
-    """Read all source graphs and the first replicas."""
+def read_node_facts(corpus: Corpus) -> NodeFacts:
+    """Read all source graphs and the first ``MAX_REPLICAS`` replicas."""
     origin = np.concatenate(
         [
-            np.asarray(corpus.graph_columns(number, ["origin"])["origin"])
-            for number in range(len(corpus.shards))
+            np.asarray(corpus.graph_columns(shard_index, ["origin"])["origin"])
+            for shard_index in range(len(corpus.shards))
         ]
     )
-    made = np.flatnonzero(origin != ORIGINS.index("source"))
-    tables = list(_tables(corpus, np.setdiff1d(np.arange(len(origin)), made[REPLICAS:])))
-    own = [each.dense("graph", "origin") == ORIGINS.index("source") for each in tables]
-    source = [each.filter(mine) for each, mine in zip(tables, own, strict=True)]
-    replicas = [each.filter(~mine) for each, mine in zip(tables, own, strict=True)]
-    whole = concat(source)
-    if not whole.total_nodes:
-        raise StageError(f"corpus {corpus.key[:12]} has no nodes; there is nothing to report.")
+    replica_rows = np.flatnonzero(origin != ORIGINS.index("source"))
+    tables = list(
+        _tables(corpus, np.setdiff1d(np.arange(len(origin)), replica_rows[MAX_REPLICAS:]))
+    )
+    is_source = [table.dense("graph", "origin") == ORIGINS.index("source") for table in tables]
+    source = [table.filter(mask) for table, mask in zip(tables, is_source, strict=True)]
+    replicas = [table.filter(~mask) for table, mask in zip(tables, is_source, strict=True)]
+    source_table = concat(source)
+    if not source_table.total_nodes:
+        raise StageError(f"corpus {corpus.key[:12]} has no nodes, so there is nothing to report.")
     return NodeFacts(
-        table=whole,
-        features=node_features(whole, corpus.info),
-        y=whole.dense("node", "node_y"),
-        label=whole.dense("node", "node_label").astype(np.int64),
-        env=whole.dense("node", "node_env_id").astype(np.int64),
-        split=whole.dense("node", "node_split").astype(np.int64),
-        degree=degrees(whole),
+        table=source_table,
+        features=node_features(source_table, corpus.info),
+        y=source_table.dense("node", "node_y"),
+        label=source_table.dense("node", "node_label").astype(np.int64),
+        env=source_table.dense("node", "node_env_id").astype(np.int64),
+        split=source_table.dense("node", "node_split").astype(np.int64),
+        degree=degrees(source_table),
         replicas=tuple(
-            _replica(each.slice(row, row + 1), whole, corpus.info)
-            for each in replicas
-            for row in range(len(each))
+            _replica(table.slice(row, row + 1), source_table, corpus.info)
+            for table in replicas
+            for row in range(len(table))
         ),
-        total_replicas=len(made),
+        total_replicas=len(replica_rows),
     )
 
 
 def _tables(corpus: Corpus, rows: Ints) -> Iterator[GraphTable]:
-    """Yield the graphs that stand in some rows, row group by row group."""
-    known = {column.name for column in corpus.info.columns}
+    """Yield the graphs of the given rows, one table per row group."""
+    available = {column.name for column in corpus.info.columns}
     names = {"graph_id", "origin", "provenance.parents", "node_split", "node_env_id", "node_label",
              "node_y", *COLUMNS}  # fmt: skip
     first = 0
     for shard, group, size in corpus.group_sizes():
-        inside = rows[(rows >= first) & (rows < first + size)]
-        if len(inside):
-            yield corpus.read_group((shard, group), sorted(names & known)).take(inside - first)
+        group_rows = rows[(rows >= first) & (rows < first + size)]
+        if len(group_rows):
+            yield corpus.read_group((shard, group), sorted(names & available)).take(
+                group_rows - first
+            )
         first += size
 
 
@@ -137,11 +141,11 @@ def _replica(table: GraphTable, source: GraphTable, info: CorpusInfo) -> Replica
     nodes = np.arange(source.node_ptr[row], source.node_ptr[row + 1])
     before = source.slice(row, row + 1)
     env, features = table.dense("node", "node_env_id").astype(np.int64), node_features(table, info)
-    moved = env != before.dense("node", "node_env_id")
-    moved[changed(node_features(before, info), features)[0]] = True
-    own = not shares_parent_edges(table).any()
-    if own:  # edges are dropped and never added, so a node that has as many has the same
-        moved |= degrees(table) != degrees(before)
+    changed = env != before.dense("node", "node_env_id")
+    changed[changed_entries(node_features(before, info), features)[0]] = True
+    has_own_edges = not shares_parent_edges(table).any()
+    if has_own_edges:  # edges are only dropped, so nodes of equal degree have equal edges
+        changed |= degrees(table) != degrees(before)
     return Replica(
         graph_id=int(table.dense("graph", "graph_id")[0]),
         nodes=nodes,
@@ -149,95 +153,100 @@ def _replica(table: GraphTable, source: GraphTable, info: CorpusInfo) -> Replica
         y=table.dense("node", "node_y"),
         env=env,
         degree=degrees(table),
-        moved=moved & (before.dense("node", "node_split") == SPLITS.index("train")),
-        edges=global_edges(table) if own else None,
+        changed=changed & (before.dense("node", "node_split") == SPLITS.index("train")),
+        edges=global_edges(table) if has_own_edges else None,
         origin=ORIGINS[int(table.dense("graph", "origin")[0])],
     )
 
 
-def sample_nodes(facts: NodeFacts, seed: int, each: int = SAMPLE) -> NodeSample:
-    """Draw nodes of every group."""
+def sample_nodes(facts: NodeFacts, seed: int, max_nodes: int = SAMPLE_SIZE) -> NodeSample:
+    """Sample nodes of every group uniformly."""
     nodes = {
-        name: _some(rows, rng(seed, "report", "nodes", name), each)
+        name: _random_rows(rows, rng(seed, "report", "nodes", name), max_nodes)
         for name, rows in facts.groups.items()
     }
     features = {name: facts.features[rows] for name, rows in nodes.items()}
     y = {name: facts.y[rows] for name, rows in nodes.items()}
     env = {name: facts.env[rows] for name, rows in nodes.items()}
     owner = np.zeros(0, dtype=np.int64)
-    moved = [np.flatnonzero(replica.moved) for replica in facts.replicas]
-    if sum(map(len, moved)):
-        share = max(each // len(moved), 1)
-        kept = [
-            _some(rows, rng(seed, "report", "moved", number), share)
-            for number, rows in enumerate(moved)
+    changed = [np.flatnonzero(replica.changed) for replica in facts.replicas]
+    if sum(map(len, changed)):
+        share = max(max_nodes // len(changed), 1)
+        sampled_rows = [
+            _random_rows(rows, rng(seed, "report", "moved", replica_index), share)
+            for replica_index, rows in enumerate(changed)
         ]
-        pairs = list(zip(facts.replicas, kept, strict=True))
-        owner = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
-        nodes["augmented"] = np.concatenate([one.nodes[rows] for one, rows in pairs])
-        features["augmented"] = _stack([one.features[rows] for one, rows in pairs])
-        y["augmented"] = np.concatenate([one.y[rows] for one, rows in pairs])
-        env["augmented"] = np.concatenate([one.env[rows] for one, rows in pairs])
+        pairs = list(zip(facts.replicas, sampled_rows, strict=True))
+        owner = np.repeat(np.arange(len(sampled_rows)), [len(rows) for rows in sampled_rows])
+        nodes["augmented"] = np.concatenate([replica.nodes[rows] for replica, rows in pairs])
+        features["augmented"] = _stack([replica.features[rows] for replica, rows in pairs])
+        y["augmented"] = np.concatenate([replica.y[rows] for replica, rows in pairs])
+        env["augmented"] = np.concatenate([replica.env[rows] for replica, rows in pairs])
     return NodeSample(nodes, owner, features, y, env)
 
 
-def _some(rows: Ints, stream: Generator, most: int) -> Ints:
-    return np.sort(stream.permutation(rows)[:most])
+def _random_rows(rows: Ints, stream: Generator, max_rows: int) -> Ints:
+    return np.sort(stream.permutation(rows)[:max_rows])
 
 
-def _stack(parts: Sequence[Features]) -> Features:
-    if isinstance(parts[0], csr_matrix):
-        return vstack(parts, format="csr")
-    return np.concatenate(parts)
+def _stack(blocks: Sequence[Features]) -> Features:
+    if isinstance(blocks[0], csr_matrix):
+        return vstack(blocks, format="csr")
+    return np.concatenate(blocks)
 
 
-def node_planes(facts: NodeFacts, sample: NodeSample) -> tuple[dict[str, Array], list[Any]]:
-    """Return places of nodes by their features and those of their neighbors, and distances.
+def node_embeddings(facts: NodeFacts, sample: NodeSample) -> tuple[dict[str, Array], list[Any]]:
+    """Return 2-D positions of sampled nodes by group, and distances of groups to training nodes.
 
-    Features of neighbors are those of the source graph, as in replicas, where only training nodes
-    move.
+    A node is embedded by its features, the mean features of its neighbors in the source graph, and
+    its degree.
     """
-    heard = _narrow(facts.features)
-    around = _around(global_edges(facts.table), heard)
+    reduced = _reduce_width(facts.features)
+    neighbor_means = _neighbor_means(global_edges(facts.table), reduced)
     vectors: dict[str, Array] = {}
     for name in GROUPS:
         if name not in sample.nodes:
             continue
         nodes = sample.nodes[name]
-        near, degree = around[nodes], facts.degree[nodes]
+        neighbors, degree = neighbor_means[nodes], facts.degree[nodes]
         if name == "augmented":
-            for number, replica in enumerate(facts.replicas):
+            for replica_index, replica in enumerate(facts.replicas):
                 if replica.edges is None:
                     continue
-                mine = sample.replica == number
-                own = nodes[mine] - replica.nodes[0]
-                near[mine] = _around(replica.edges, heard[replica.nodes])[own]
-                degree[mine] = replica.degree[own]
-        parts = [_narrow(sample.features[name]), near, np.log1p(degree)[:, None]]
-        vectors[name] = np.concatenate(parts, axis=1)
-    return laid_flat(vectors) if vectors else ({}, [])
+                mask = sample.replica == replica_index
+                local_nodes = nodes[mask] - replica.nodes[0]
+                neighbors[mask] = _neighbor_means(replica.edges, reduced[replica.nodes])[
+                    local_nodes
+                ]
+                degree[mask] = replica.degree[local_nodes]
+        blocks = [_reduce_width(sample.features[name]), neighbors, np.log1p(degree)[:, None]]
+        vectors[name] = np.concatenate(blocks, axis=1)
+    return project_groups(vectors) if vectors else ({}, [])
 
 
-def _around(edges: tuple[Ints, Ints], rows: Array) -> Array:
-    """Return the mean of the rows of every node's neighbors."""
+def _neighbor_means(edges: tuple[Ints, Ints], rows: Array) -> Array:
+    """Return the mean of ``rows`` over the neighbors of every node."""
     src, dst = edges
     links = csr_matrix((np.ones(len(src)), (src, dst)), shape=(len(rows), len(rows)))
     degree = np.bincount(src, minlength=len(rows))
     return np.asarray((links @ rows) / np.maximum(degree, 1)[:, None])
 
 
-def _narrow(features: Features) -> Array:
-    """Return rows of at most ``WIDTH`` values; more are projected to random directions."""
+def _reduce_width(features: Features) -> Array:
+    """Return dense rows of at most ``PROJECTED_WIDTH`` values, by random projection if wider."""
     width = features.shape[1]
-    if width <= WIDTH:
-        plain = features.toarray() if isinstance(features, csr_matrix) else features
-        return np.asarray(plain, dtype=np.float64)
-    signs = rng(0, "report", "directions", width).integers(0, 2, size=(width, WIDTH)) * 2.0 - 1
-    return np.asarray(features.astype(np.float64) @ signs / np.sqrt(WIDTH))
+    if width <= PROJECTED_WIDTH:
+        dense = features.toarray() if isinstance(features, csr_matrix) else features
+        return np.asarray(dense, dtype=np.float64)
+    signs = (
+        rng(0, "report", "directions", width).integers(0, 2, size=(width, PROJECTED_WIDTH)) * 2.0
+        - 1
+    )
+    return np.asarray(features.astype(np.float64) @ signs / np.sqrt(PROJECTED_WIDTH))
 
 
 def replaced_edges(facts: NodeFacts, replica: Replica) -> tuple[Ints, Ints]:
-    """Return ends of the edges of all source graphs, those of one as a replica has them."""
+    """Return the edges of all source graphs, with the edges of one graph taken from a replica."""
     src, dst = global_edges(facts.table)
     if replica.edges is None:
         return src, dst
@@ -247,8 +256,8 @@ def replaced_edges(facts: NodeFacts, replica: Replica) -> tuple[Ints, Ints]:
     return np.concatenate([src[others], own_src]), np.concatenate([dst[others], own_dst])
 
 
-def lost_edges(facts: NodeFacts) -> Array:
-    """Return how many edges every training node lost in replicas that have edges of their own."""
+def dropped_edge_counts(facts: NodeFacts) -> Array:
+    """Return the number of dropped edges per training node, over replicas that store edges."""
     counts = [np.zeros(0, dtype=np.int64)]
     for replica in facts.replicas:
         if replica.edges is not None:
@@ -257,19 +266,19 @@ def lost_edges(facts: NodeFacts) -> Array:
     return np.concatenate(counts)
 
 
-def moved_counts(facts: NodeFacts) -> Array:
-    """Return how many features of every moved node came out differently."""
+def changed_feature_counts(facts: NodeFacts) -> Array:
+    """Return the number of changed features per changed node, over replicas without edges."""
     counts = [np.zeros(0, dtype=np.int64)]
     for replica in facts.replicas:
         if replica.edges is not None:
             continue
-        rows, _ = changed(facts.features[replica.nodes], replica.features)
-        counts.append(np.bincount(rows, minlength=len(replica.nodes))[replica.moved])
+        rows, _ = changed_entries(facts.features[replica.nodes], replica.features)
+        counts.append(np.bincount(rows, minlength=len(replica.nodes))[replica.changed])
     return np.concatenate(counts)
 
 
-def changed(before: Features, after: Features) -> tuple[Ints, Ints]:
-    """Return rows and columns in which two matrices differ."""
-    differ = before != after
-    rows, columns = differ.nonzero()
+def changed_entries(before: Features, after: Features) -> tuple[Ints, Ints]:
+    """Return rows and columns of the entries in which two matrices differ."""
+    differs = before != after
+    rows, columns = differs.nonzero()
     return np.asarray(rows), np.asarray(columns)

@@ -1,4 +1,4 @@
-"""Pictures of labelled nodes: each in the middle of its neighbors, in colors of classes."""
+"""Gallery of labelled nodes with their neighborhoods, colored by class or environment."""
 
 from __future__ import annotations
 
@@ -12,85 +12,97 @@ from gsx.schema import SPLITS, CorpusInfo
 from gsx.stages.graphs.node_features import Features
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.stages.report.gallery import (
-    MANY,
-    ORIGIN_WORDS,
+    GRAPHS_PER_CELL,
+    ORIGIN_NAMES,
     SIDE,
     Card,
-    dots,
-    in_turn,
+    alternate_labels,
+    edge_path,
     label_text,
-    on_paper,
-    strokes,
+    node_path,
+    scaled_positions,
 )
 from gsx.stages.report.node_data import NodeFacts, NodeSample, replaced_edges
 
-NEAR, MOST = 14, 36
-"""Neighbors of a node that are drawn, and nodes of a picture."""
-KINDS = 8
-"""Colors of classes and environments; further ones begin again."""
-MENTIONED = 3
-"""Moved features that are told."""
+MAX_NEIGHBORS, MAX_NODES = 14, 36
+"""Largest numbers of drawn neighbors, and of nodes per drawing."""
+NUM_COLORS = 8
+"""Number of class and environment colors; further ones repeat them."""
+MAX_LISTED_FEATURES = 3
+"""Largest number of changed features that a caption lists."""
 
 
 def node_cards(info: CorpusInfo, facts: NodeFacts, sample: NodeSample) -> list[Card]:
-    """Draw some nodes of every group and environment; those that moved say what moved."""
+    """Return drawings of some nodes of every group and environment.
+
+    Captions of augmented nodes list the changed features or the number of dropped edges.
+    """
     names = {environment.id: environment.name for environment in info.environments}
-    whole = _links(*global_edges(facts.table), facts.table.total_nodes)
-    own: dict[int, csr_matrix] = {}
-    drawn = []
-    for group, place in _choose(facts, sample):
-        node, env = int(sample.nodes[group][place]), int(sample.env[group][place])
-        label = label_text(info, sample.y[group][place])
-        number, links, kind = _number(facts, node), whole, "node of the source"
-        more: tuple[str, ...] = ()
+    source_adjacency = _adjacency(*global_edges(facts.table), facts.table.total_nodes)
+    replica_adjacency: dict[int, csr_matrix] = {}
+    gallery_cards = []
+    for group, position in _choose_nodes(facts, sample):
+        node, env = int(sample.nodes[group][position]), int(sample.env[group][position])
+        label = label_text(info, sample.y[group][position])
+        name, adjacency, kind = _node_name(facts, node), source_adjacency, "source node"
+        change_lines: tuple[str, ...] = ()
         if group == "augmented":
-            turn = int(sample.replica[place])
-            replica = facts.replicas[turn]
-            kind = ORIGIN_WORDS[replica.origin]
+            replica_index = int(sample.replica[position])
+            replica = facts.replicas[replica_index]
+            kind = ORIGIN_NAMES[replica.origin]
             if replica.edges is None:
-                more = _moves(facts.features[[node]], sample.features[group][[place]])
+                change_lines = _changed_features(
+                    facts.features[[node]], sample.features[group][[position]]
+                )
             else:
-                if turn not in own:
-                    own[turn] = _links(*replaced_edges(facts, replica), facts.table.total_nodes)
-                links = own[turn]
-                lost = int(facts.degree[node] - replica.degree[node - replica.nodes[0]])
-                more = (f"{lost} of them dropped",)
-        drawn.append(
+                if replica_index not in replica_adjacency:
+                    replica_adjacency[replica_index] = _adjacency(
+                        *replaced_edges(facts, replica), facts.table.total_nodes
+                    )
+                adjacency = replica_adjacency[replica_index]
+                num_dropped = int(facts.degree[node] - replica.degree[node - replica.nodes[0]])
+                change_lines = (f"{num_dropped} of them dropped",)
+        gallery_cards.append(
             Card(
-                svg=_draw(links, node, facts),
+                svg=_neighborhood_svg(adjacency, node, facts),
                 split=SPLITS[facts.split[node]],
                 kind=kind,
                 env=f"{env} · {names[env]}" if env in names else "hidden",
                 label=label,
-                lines=(f"node {number} · {int(facts.degree[node])} edges", *more),
-                alt=f"Node {number} and its neighbors, {kind}, label {label}",
+                lines=(f"node {name} · {int(facts.degree[node])} edges", *change_lines),
+                alt=f"Node {name} and its neighbors, {kind}, label {label}",
             )
         )
-    return drawn
+    return gallery_cards
 
 
-def _choose(facts: NodeFacts, sample: NodeSample) -> Iterator[tuple[str, int]]:
-    """Yield group and place in the sample; every environment, and labels in turn."""
+def _choose_nodes(facts: NodeFacts, sample: NodeSample) -> Iterator[tuple[str, int]]:
+    """Yield group and position in the sample, for every environment with alternating labels."""
     for group in ("train", "augmented", "ood_val", "ood_test"):
         if group not in sample.nodes:
             continue
         env, label = sample.env[group], facts.label[sample.nodes[group]]
         for id_ in np.unique(env).tolist():
-            mine = np.flatnonzero(env == id_)
+            positions = np.flatnonzero(env == id_)
             yield from (
-                (group, place) for place in in_turn(mine, label[mine])[: MANY[group]].tolist()
+                (group, position)
+                for position in alternate_labels(positions, label[positions])[
+                    : GRAPHS_PER_CELL[group]
+                ].tolist()
             )
 
 
-def _links(src: Ints, dst: Ints, nodes: int) -> csr_matrix:
+def _adjacency(src: Ints, dst: Ints, nodes: int) -> csr_matrix:
     shape = (nodes, nodes)
     ones = np.ones(2 * len(src), dtype=np.int8)
-    both = csr_matrix((ones, (np.concatenate([src, dst]), np.concatenate([dst, src]))), shape=shape)
-    both.sum_duplicates()
-    return both
+    adjacency = csr_matrix(
+        (ones, (np.concatenate([src, dst]), np.concatenate([dst, src]))), shape=shape
+    )
+    adjacency.sum_duplicates()
+    return adjacency
 
 
-def _number(facts: NodeFacts, node: int) -> str:
+def _node_name(facts: NodeFacts, node: int) -> str:
     graph = int(np.searchsorted(facts.table.node_ptr, node, side="right")) - 1
     number = node - int(facts.table.node_ptr[graph])
     if len(facts.table) == 1:
@@ -98,63 +110,77 @@ def _number(facts: NodeFacts, node: int) -> str:
     return f"{number} of graph {int(facts.table.dense('graph', 'graph_id')[graph])}"
 
 
-def around(links: csr_matrix, node: int) -> Ints:
-    """Return a node, neighbors of it and neighbors of these, as many as a picture bears."""
-    near = _spread(_neighbors(links, node), NEAR)
-    found = dict.fromkeys([node, *near])
-    further = dict.fromkeys(each for one in near for each in _neighbors(links, one))
-    left = [each for each in further if each not in found]
-    return np.array([*found, *_spread(left, MOST - len(found))], dtype=np.int64)
+def neighborhood(adjacency: csr_matrix, node: int) -> Ints:
+    """Return a node, its neighbors and their neighbors, at most ``MAX_NODES`` nodes."""
+    neighbors = _evenly_spaced(_neighbors(adjacency, node), MAX_NEIGHBORS)
+    chosen = dict.fromkeys([node, *neighbors])
+    second_neighbors = dict.fromkeys(
+        other for neighbor in neighbors for other in _neighbors(adjacency, neighbor)
+    )
+    remaining = [other for other in second_neighbors if other not in chosen]
+    return np.array([*chosen, *_evenly_spaced(remaining, MAX_NODES - len(chosen))], dtype=np.int64)
 
 
-def _neighbors(links: csr_matrix, node: int) -> list[int]:
-    row = links.indices[links.indptr[node] : links.indptr[node + 1]]
-    return [int(each) for each in np.sort(row) if each != node]
+def _neighbors(adjacency: csr_matrix, node: int) -> list[int]:
+    row = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
+    return [int(other) for other in np.sort(row) if other != node]
 
 
-def _spread(nodes: Sequence[int], most: int) -> list[int]:
-    """Return at most so many of some nodes, evenly spread."""
-    if len(nodes) <= most:
+def _evenly_spaced(nodes: Sequence[int], max_nodes: int) -> list[int]:
+    """Return at most ``max_nodes`` of the nodes, evenly spaced."""
+    if len(nodes) <= max_nodes:
         return list(nodes)
-    return [nodes[int(place)] for place in np.linspace(0, len(nodes) - 1, most)]
+    return [nodes[int(position)] for position in np.linspace(0, len(nodes) - 1, max_nodes)]
 
 
-def _draw(links: csr_matrix, node: int, facts: NodeFacts) -> str:
-    nodes = around(links, node)
-    inside = links[nodes][:, nodes].tocoo()
-    once = inside.row < inside.col
-    src, dst = inside.row[once], inside.col[once]
-    at, high = on_paper(src, dst, len(nodes))
-    lines = strokes(at, src, dst, np.ones(len(src), dtype=bool))
+def _neighborhood_svg(adjacency: csr_matrix, node: int, facts: NodeFacts) -> str:
+    nodes = neighborhood(adjacency, node)
+    induced = adjacency[nodes][:, nodes].tocoo()
+    upper = induced.row < induced.col
+    src, dst = induced.row[upper], induced.col[upper]
+    positions, height = scaled_positions(src, dst, len(nodes))
+    lines = edge_path(positions, src, dst, np.ones(len(src), dtype=bool))
     size = min(max(150 / (len(nodes) ** 0.5 + 6), 6), 13)
-    ring = f'<path class="truth" stroke-width="{size * 1.3 + 5:.1f}" d="{dots(at[:1])}"/>'
+    ring = (
+        f'<path class="truth" stroke-width="{size * 1.3 + 5:.1f}" d="{node_path(positions[:1])}"/>'
+    )
+    dots = "".join(_colored_paths(positions, facts.label[nodes], facts.env[nodes], size))
     return (
-        f'<svg viewBox="0 0 {SIDE} {high:.0f}" aria-hidden="true"><path class="edge" d="{lines}"/>'
-        f"{ring}{''.join(_colored(at, facts.label[nodes], facts.env[nodes], size))}</svg>"
+        f'<svg viewBox="0 0 {SIDE} {height:.0f}" aria-hidden="true">'
+        f'<path class="edge" d="{lines}"/>{ring}{dots}</svg>'
     )
 
 
-def _colored(at: Array, label: Ints, env: Ints, size: float) -> Iterator[str]:
-    """Yield dots that carry both colors; the page shows one of them."""
+def _colored_paths(positions: Array, label: Ints, env: Ints, size: float) -> Iterator[str]:
+    """Yield dots with the CSS classes of label and environment; the page shows one of both."""
     pairs = np.stack([label, env], axis=1)
     for pair in np.unique(pairs, axis=0):
-        mine = at[(pairs == pair).all(axis=1)]
+        pair_positions = positions[(pairs == pair).all(axis=1)]
         names = " ".join(
-            f"{letter}{value % KINDS}" if value >= 0 else f"{letter}n"
+            f"{letter}{value % NUM_COLORS}" if value >= 0 else f"{letter}n"
             for letter, value in zip("lv", pair.tolist(), strict=True)
         )
-        yield f'<path class="node {names}" stroke-width="{size:.1f}" d="{dots(mine)}"/>'
+        path = node_path(pair_positions)
+        yield f'<path class="node {names}" stroke-width="{size:.1f}" d="{path}"/>'
 
 
-def _moves(before: Features, after: Features) -> tuple[str, ...]:
-    """Say which features moved most, and from where to where."""
+def _changed_features(before: Features, after: Features) -> tuple[str, ...]:
+    """Return a caption line with the most changed features, before and after."""
     first, second = (
-        np.asarray(each.toarray() if isinstance(each, csr_matrix) else each, dtype=np.float64)[0]
-        for each in (before, after)
+        np.asarray(
+            features.toarray() if isinstance(features, csr_matrix) else features, dtype=np.float64
+        )[0]
+        for features in (before, after)
     )
-    far = np.abs(second - first)
-    moved = [int(place) for place in np.argsort(-far, kind="stable") if far[place] > 0]
-    if not moved:
-        return ("no feature came out differently",)
-    told = ", ".join(f"{p}: {first[p]:.3g} → {second[p]:.3g}" for p in moved[:MENTIONED])
-    return (f"{len(moved):,} features moved: {told}{' …' if len(moved) > MENTIONED else ''}",)
+    difference = np.abs(second - first)
+    changed = [
+        int(index) for index in np.argsort(-difference, kind="stable") if difference[index] > 0
+    ]
+    if not changed:
+        return ("no feature changed",)
+    listed = ", ".join(
+        f"{index}: {first[index]:.3g} → {second[index]:.3g}"
+        for index in changed[:MAX_LISTED_FEATURES]
+    )
+    more = " …" if len(changed) > MAX_LISTED_FEATURES else ""
+    return (f"{len(changed):,} features changed: {listed}{more}",)

@@ -1,4 +1,4 @@
-"""The page of a corpus that labels nodes: what moved, how far, and what nodes look like."""
+"""Report page of a node-labelled corpus."""
 
 from __future__ import annotations
 
@@ -8,127 +8,136 @@ from html import escape
 import numpy as np
 
 from gsx.stages.report import charts
-from gsx.stages.report.figures import feature_figures, nearness, pictures, planes
-from gsx.stages.report.gallery import ORIGIN_WORDS
-from gsx.stages.report.html import figure, paragraph, table, tile
-from gsx.stages.report.model_sections import learning_section
-from gsx.stages.report.node_data import lost_edges, moved_counts
-from gsx.stages.report.node_gallery import KINDS
-from gsx.stages.report.page import (
-    checks_tile,
-    framed,
-    made_section,
-    truth_section,
-    what_section,
+from gsx.stages.report.figures import (
+    distance_table,
+    embedding_figures,
+    feature_figures,
+    gallery_with_filters,
 )
-from gsx.stages.report.report_data import NodeFindings
+from gsx.stages.report.gallery import ORIGIN_NAMES
+from gsx.stages.report.html import figure, paragraph, table, tile
+from gsx.stages.report.model_sections import scores_section
+from gsx.stages.report.node_data import changed_feature_counts, dropped_edge_counts
+from gsx.stages.report.node_gallery import NUM_COLORS
+from gsx.stages.report.page import (
+    checks_section,
+    checks_tile,
+    lineage_section,
+    overview_section,
+    page_frame,
+)
+from gsx.stages.report.report_data import NodeReportData
 from gsx.stages.report.sample import GROUPS
 
-NAMED = 12
-"""Classes or environments that a key names."""
-_PLANE = (
-    "Every point is a node: its features and the mean of its neighbors' (many features along "
-    "random directions), and how many neighbors it has, flattened to two directions. At most "
-    f"{charts.POINTS} of a group are drawn; points far out lie on the edge. No network was trained "
-    "for this."
+MAX_NAMED = 12
+"""Largest number of classes or environments that a color key lists."""
+_EMBEDDING_CAPTION = (
+    "Every point is a node, embedded by its features, the mean features of its neighbors (wide "
+    "features by random projection) and its degree, then projected to two dimensions (PCA). At "
+    f"most {charts.MAX_POINTS} nodes per group are drawn; outliers are moved to the border. No "
+    "trained network is involved."
 )
 
 
-def node_page(found: NodeFindings) -> str:
-    """Return the page."""
+def node_page(data: NodeReportData) -> str:
+    """Return the page as HTML."""
     sections = [
-        ("what", "What it is", what_section(found.corpus)),
-        ("made", "How it was made", made_section(found.lineage)),
-        ("reach", "How far it reaches", _reach(found)),
-        ("truth", "Is it still true?", truth_section(found)),
-        ("looks", "What it looks like", _looks(found)),
-        ("learning", "What it does for learning", learning_section(found.models)),
+        ("overview", "Overview", overview_section(data.corpus)),
+        ("lineage", "Lineage", lineage_section(data.lineage)),
+        ("coverage", "Coverage beyond the training distribution", _coverage(data)),
+        ("checks", "Validity checks", checks_section(data)),
+        ("gallery", "Gallery", _gallery(data)),
+        ("scores", "Classifier scores", scores_section(data.models)),
     ]
-    return framed(found.corpus, list(_tiles(found)), sections)
+    return page_frame(data.corpus, list(_tiles(data)), sections)
 
 
-def _tiles(found: NodeFindings) -> Iterator[str]:
-    facts, info = found.facts, found.corpus.info
-    yield tile(f"{facts.table.total_nodes:,}", "nodes in the source")
-    yield tile(info.domain, "is what shifts")
+def _tiles(data: NodeReportData) -> Iterator[str]:
+    facts, info = data.facts, data.corpus.info
+    yield tile(f"{facts.table.total_nodes:,}", "source nodes")
+    yield tile(info.domain, "domain that shifts")
     if facts.total_replicas:
-        yield tile(f"{facts.total_replicas:,}", f"replicas: {_kinds(found)}")
+        yield tile(f"{facts.total_replicas:,}", f"replicas: {_replica_kinds(data)}")
     yield tile(f"{info.num_features:,}", "features per node")
     yield tile(str(len(info.environments)), "environments")
-    yield from checks_tile(found.checks)
+    yield from checks_tile(data.checks)
 
 
-def _kinds(found: NodeFindings) -> str:
-    """Return in words what replicas differ in."""
-    return ", ".join(dict.fromkeys(ORIGIN_WORDS[each.origin] for each in found.facts.replicas))
+def _replica_kinds(data: NodeReportData) -> str:
+    """Return the names of the origins of the replicas."""
+    return ", ".join(dict.fromkeys(ORIGIN_NAMES[replica.origin] for replica in data.facts.replicas))
 
 
-def _reach(found: NodeFindings) -> str:
-    facts = found.facts
-    groups = {name: words for name, words in GROUPS.items() if name in found.sampled}
+def _coverage(data: NodeReportData) -> str:
+    facts = data.facts
+    groups = {name: caption for name, caption in GROUPS.items() if name in data.sampled}
     degree = {name: facts.degree[nodes] for name, nodes in facts.groups.items()}
     figures = []
     if degree:
-        words = "Share of the nodes of each group, as in the source."
-        figures.append(figure(charts.histogram(degree, "edges per node"), words, title="Degree"))
-    moved = moved_counts(facts)
-    if len(moved):
-        drawn = charts.histogram({"augmented": moved}, "features that came out differently")
-        words = f"Share of nodes that were moved; {float(moved.mean()):,.1f} features on average."
-        figures.append(figure(drawn, words, title="Features moved"))
-    lost = lost_edges(facts)
-    if len(lost):
-        drawn = charts.histogram({"augmented": lost}, "edges dropped per node")
-        words = f"Share of training nodes; {float(lost.mean()):,.2f} edges on average."
-        figures.append(figure(drawn, words, title="Edges dropped"))
-    figures += feature_figures(found.features, found.sampled)
+        caption = "Share of the nodes of each group, in the source graphs."
+        figures.append(figure(charts.histogram(degree, "edges per node"), caption, title="Degree"))
+    changed = changed_feature_counts(facts)
+    if len(changed):
+        chart = charts.histogram({"augmented": changed}, "changed features per node")
+        caption = f"Share of the changed nodes; {float(changed.mean()):,.1f} features on average."
+        figures.append(figure(chart, caption, title="Changed features"))
+    dropped = dropped_edge_counts(facts)
+    if len(dropped):
+        chart = charts.histogram({"augmented": dropped}, "edges dropped per node")
+        caption = f"Share of training nodes; {float(dropped.mean()):,.2f} edges on average."
+        figures.append(figure(chart, caption, title="Dropped edges"))
+    figures += feature_figures(data.features, data.sampled)
     rows = [
         (
             GROUPS[name],
             len(nodes),
-            found.sampled[name],
+            data.sampled[name],
             float(np.median(facts.degree[nodes])),
             int(facts.degree[nodes].max()),
         )
         for name, nodes in facts.groups.items()
     ]
-    headers = ("group", "nodes", "looked at", "median degree", "highest")
+    headers = ("group", "nodes", "sampled", "median degree", "max degree")
     return (
         charts.legend(groups)
         + f'<div class="grid">{"".join(figures)}</div>'
-        + (planes(found.points, found.opinion, _PLANE) if found.points else "")
-        + nearness(found.near, found.opinion)
-        + table(headers, rows, "Nodes of every group")
+        + (
+            embedding_figures(data.points, data.agreement, _EMBEDDING_CAPTION)
+            if data.points
+            else ""
+        )
+        + distance_table(data.distances, data.agreement)
+        + table(headers, rows, "Nodes per group")
     )
 
 
-def _looks(found: NodeFindings) -> str:
-    if not found.cards:
-        return paragraph("No node is for training or held out, so none is drawn.")
-    info = found.corpus.info
+def _gallery(data: NodeReportData) -> str:
+    if not data.cards:
+        return paragraph("No node belongs to a training or held-out split, so none is drawn.")
+    info = data.corpus.info
     envs = {environment.id: environment.name for environment in info.environments}
-    words = (
-        "Each picture has one node in the middle, ringed, with some neighbors and neighbors of "
-        "these."
+    text = (
+        "Each drawing shows one node, marked by a ring, with some of its neighbors and their "
+        "neighbors."
     )
     keys = ""
     select = ""
     if info.task == "classification":
-        keys += _key("label", dict(enumerate(info.outputs)), "without a label")
+        keys += _color_key("label", dict(enumerate(info.outputs)), "no label")
         select = (
             '<label>color<select name="colors"><option value="label">classes</option>'
             '<option value="env">environments</option></select></label>'
         )
-    keys += _key("env", envs, "hidden environment", hidden=bool(select))
+    keys += _color_key("env", envs, "hidden environment", hidden=bool(select))
     kind = "by-label" if select else "by-env"
-    return paragraph(words) + pictures(found.cards, keys, select, kind)
+    return paragraph(text) + gallery_with_filters(data.cards, keys, select, kind)
 
 
-def _key(name: str, words: Mapping[int, str], none: str, *, hidden: bool = False) -> str:
-    """Return what the colors mean; they begin again where there are more than colors."""
-    shown = list(words.items())[:NAMED]
-    rows = [(f"k{number % KINDS}", text) for number, text in shown]
-    more = len(words) - len(shown)
+def _color_key(name: str, names: Mapping[int, str], none: str, *, hidden: bool = False) -> str:
+    """Return the color key; colors repeat if there are more names than colors."""
+    shown = list(names.items())[:MAX_NAMED]
+    rows = [(f"k{number % NUM_COLORS}", text) for number, text in shown]
+    more = len(names) - len(shown)
     items = "".join(
         f'<li><svg viewBox="0 0 26 12" aria-hidden="true"><path class="node {kind}" '
         f'stroke-width="9" d="M13 6h0"/></svg>{escape(text)}</li>'

@@ -16,7 +16,7 @@
       card.hidden = !fits(card, null);
       if (!card.hidden) shown += 1;
     }
-    // A choice that would leave nothing cannot be made.
+    // Disable options that would hide all drawings.
     for (const select of selects) {
       const left = new Set(cards.filter((c) => fits(c, select)).map((c) => c.dataset[select.name]));
       for (const option of select.options) option.disabled = option.value !== "" && !left.has(option.value);
@@ -26,7 +26,7 @@
       gallery.classList.toggle("by-label", colors.value !== "env");
       for (const key of document.querySelectorAll("[data-colors]")) key.hidden = key.dataset.colors !== colors.value;
     }
-    count.textContent = `${shown} of ${cards.length} pictures`;
+    count.textContent = `${shown} of ${cards.length} drawings`;
   }
 
   form.addEventListener("change", update);

@@ -1,4 +1,4 @@
-"""The report as a page: what it is, how it was made, how far it reaches, whether it is true."""
+"""Report page of a graph-labelled corpus, and the sections that both kinds of pages share."""
 
 from __future__ import annotations
 
@@ -9,88 +9,97 @@ from typing import Any
 from gsx import __version__
 from gsx.schema import SPLITS
 from gsx.stages.report.check import Check
-from gsx.stages.report.figures import gallery_section, reach_section
-from gsx.stages.report.gallery import ORIGIN_WORDS
+from gsx.stages.report.figures import coverage_section, gallery_section
+from gsx.stages.report.gallery import ORIGIN_NAMES
 from gsx.stages.report.html import document, paragraph, section, table, tile
-from gsx.stages.report.model_sections import learning_section, opinion_section
+from gsx.stages.report.model_sections import agreement_section, scores_section
 from gsx.stages.report.quality_sections import quality_section
-from gsx.stages.report.report_data import Findings, NodeFindings
+from gsx.stages.report.report_data import NodeReportData, ReportData
 from gsx.stages.task_text import label_header, task_description
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.storage.corpora.corpus import Corpus
 
-MOST_ROWS = 30
-"""Splits and environments up to which a table of them stands open."""
+MAX_OPEN_ROWS = 30
+"""Largest table of splits and environments that is shown expanded."""
 _MARKS = {"good": "✓", "bad": "✗", "note": "!"}
-_SAID = {"good": "passed", "bad": "failed", "note": "to know"}
+_VERDICT_TEXT = {"good": "passed", "bad": "failed", "note": "note"}
 
 
-def graph_page(found: Findings) -> str:
-    """Return the page of a corpus that labels graphs."""
+def graph_page(data: ReportData) -> str:
+    """Return the page as HTML."""
     sections = [
-        ("what", "What it is", what_section(found.corpus)),
-        ("made", "How it was made", made_section(found.lineage)),
-        ("reach", "How far it reaches", reach_section(found)),
-        ("truth", "Is it still true?", truth_section(found)),
-        ("looks", "What it looks like", gallery_section(found)),
-        ("learning", "What it does for learning", learning_section(found.models)),
+        ("overview", "Overview", overview_section(data.corpus)),
+        ("lineage", "Lineage", lineage_section(data.lineage)),
+        ("coverage", "Coverage beyond the training distribution", coverage_section(data)),
+        ("checks", "Validity checks", checks_section(data)),
+        ("gallery", "Gallery", gallery_section(data)),
+        ("scores", "Classifier scores", scores_section(data.models)),
     ]
-    return framed(found.corpus, list(_graph_tiles(found)), sections)
+    return page_frame(data.corpus, list(_graph_tiles(data)), sections)
 
 
-def framed(corpus: Corpus, tiles: Sequence[str], sections: Sequence[tuple[str, str, str]]) -> str:
-    """Return the page with its head, its sections that hold anything, and its foot."""
+def page_frame(
+    corpus: Corpus, tiles: Sequence[str], sections: Sequence[tuple[str, str, str]]
+) -> str:
+    """Return the page with header, navigation, non-empty sections and footer."""
     info, manifest = corpus.info, corpus.artifact.manifest
-    kept = [each for each in sections if each[2]]
-    links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in kept)
+    shown = [entry for entry in sections if entry[2]]
+    links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in shown)
     header = (
         f"<h1>{escape(info.name)}</h1>{paragraph(info.description, 'lead')}"
         f'<ul class="tiles">{"".join(tiles)}</ul><nav aria-label="Sections">{links}</nav>'
     )
-    main = "".join(section(name, title, inside) for name, title, inside in kept)
+    main = "".join(section(name, title, body) for name, title, body in shown)
     licence = escape(info.licence or "no licence stated")
     footer = (
         f"<p>Corpus <code>{manifest.key}</code>, content <code>{manifest.digest}</code>. "
         f"Licence: {licence}. {escape(info.citation)}</p>"
         f"<p>Written by gsx {escape(__version__)}: <code>gsx report {manifest.key[:12]}</code>. "
-        "This page fetches nothing; what it shows was read from the corpus.</p>"
+        "The page is self-contained and loads no other files.</p>"
     )
     return document(f"{info.name} · gsx report", header, main, footer)
 
 
-def _graph_tiles(found: Findings) -> Iterator[str]:
-    facts, rows = found.facts, {row["group"]: row for row in found.sizes}
+def _graph_tiles(data: ReportData) -> Iterator[str]:
+    facts, rows = data.facts, {row["group"]: row for row in data.sizes}
     yield tile(f"{len(facts.nodes):,}", "graphs")
-    yield tile(found.corpus.info.domain, "is what shifts")
+    yield tile(data.corpus.info.domain, "domain that shifts")
     if "augmented" in rows:
-        yield tile(f"{rows['augmented']['graphs']:,}", "are synthetic, for training")
+        yield tile(f"{rows['augmented']['graphs']:,}", "generated training graphs")
     if "train" in rows:
-        yield tile(f"{rows['train']['min']} to {rows['train']['max']}", "nodes in source training")
+        yield tile(
+            f"{rows['train']['min']} to {rows['train']['max']}", "nodes per source training graph"
+        )
     if "augmented" in rows:
         more = rows["augmented"]["below"] + rows["augmented"]["above"]
-        yield tile(f"{more:.0%}", "of synthetic graphs leave that range")
-    for row in found.scaffolds:
+        yield tile(f"{more:.0%}", "of generated graphs outside this range")
+    for row in data.scaffolds:
         if row["group"] == "augmented":
-            yield tile(f"{row['unseen']:.0%}", "of them have a scaffold new to training")
-    yield from checks_tile(found.checks)
+            yield tile(f"{row['unseen']:.0%}", "of generated molecules with a new scaffold")
+    yield from checks_tile(data.checks)
 
 
 def checks_tile(checks: Sequence[Check]) -> Iterator[str]:
-    """Yield how many checks passed, where any was made."""
-    judged = [check for check in checks if check.verdict != "note"]
-    if judged:
-        passed = sum(check.verdict == "good" for check in judged)
-        notes = len(checks) - len(judged)
-        words = f"checks passed, {notes} more to know" if notes else "checks passed"
-        yield tile(f"{passed} of {len(judged)}", words)
+    """Yield a tile with the number of passed checks, if there are checks."""
+    decided = [check for check in checks if check.verdict != "note"]
+    if decided:
+        passed = sum(check.verdict == "good" for check in decided)
+        notes = len(checks) - len(decided)
+        text = (
+            f"checks passed, {notes} {'note' if notes == 1 else 'notes'}"
+            if notes
+            else "checks passed"
+        )
+        yield tile(f"{passed} of {len(decided)}", text)
 
 
-def what_section(corpus: Corpus) -> str:
-    """Return the task, the splits and the environments."""
+def overview_section(corpus: Corpus) -> str:
+    """Return the task, splits, environments, warnings and dropped items."""
     info, summary = corpus.info, corpus.artifact.manifest.summary
     items = "nodes" if corpus.nodes else "graphs"
-    said = (
-        f"{task_description(info)} What shifts between training and the OOD splits is the {info.domain}."
+    text = (
+        f"{task_description(info)} The domain that shifts between training and the OOD splits is "
+        f"the {info.domain}."
     )
     names = {environment.id: environment for environment in info.environments}
     groups = summary.get("node_groups") if corpus.nodes else summary.get("groups", ())
@@ -99,32 +108,32 @@ def what_section(corpus: Corpus) -> str:
     )
     rows = [_group_row(group, names, sized=not corpus.nodes) for group in ordered]
     sized = ["nodes per graph"] if not corpus.nodes else []
-    headers, counted = ["split", "environment", "origin", items, *sized], label_header(info)
-    if counted is None:
+    headers, label_names = ["split", "environment", "origin", items, *sized], label_header(info)
+    if label_names is None:
         rows = [row[:-1] for row in rows]
     else:
-        headers.append(counted)
-    hidden = "Environments of OOD validation and test are hidden on purpose."
-    if counted and any(sum(g["labels"]) < g["count"] for g in ordered):
-        hidden += f" {items.capitalize()} without one plain label, such as soft ones, are in none."
-    warned = "".join(paragraph(f"Warning: {text}") for text in corpus.artifact.manifest.warnings)
+        headers.append(label_names)
+    note = "Environments of OOD validation and test are hidden by design."
+    if label_names and any(sum(g["labels"]) < g["count"] for g in ordered):
+        note += f" Label counts do not include {items} without a hard label."
+    warnings = "".join(paragraph(f"Warning: {text}") for text in corpus.artifact.manifest.warnings)
     dropped = "".join(
-        paragraph(f"{each.count:,} left out: {each.reason}", "soft")
-        for each in corpus.artifact.manifest.dropped
+        paragraph(f"{drop.count:,} dropped: {drop.reason}", "soft")
+        for drop in corpus.artifact.manifest.dropped
     )
-    shown = table(headers, rows, "Splits and environments")
-    if len(rows) > MOST_ROWS:
-        words = f"{len(rows)} groups of split and environment"
-        shown = f"<details><summary>{words}</summary>{shown}</details>"
-    return paragraph(said) + shown + paragraph(hidden, "soft") + warned + dropped
+    groups_table = table(headers, rows, "Splits and environments")
+    if len(rows) > MAX_OPEN_ROWS:
+        title = f"{len(rows)} groups of split and environment"
+        groups_table = f"<details><summary>{title}</summary>{groups_table}</details>"
+    return paragraph(text) + groups_table + paragraph(note, "soft") + warnings + dropped
 
 
 def _group_row(group: Mapping[str, Any], names: Mapping[int, Any], *, sized: bool) -> list[object]:
-    known = names.get(group["env_id"])
+    environment = names.get(group["env_id"])
     return [
         group["split"],
-        "hidden" if known is None else f"{known.id} · {known.name}",
-        "source" if known is None else _origin(known.origin),
+        "hidden" if environment is None else f"{environment.id} · {environment.name}",
+        "source" if environment is None else _origin(environment.origin),
         group["count"],
         *([f"{group['min_nodes']} to {group['max_nodes']}"] if sized else []),
         " / ".join(f"{count:,}" for count in group["labels"]),
@@ -133,13 +142,13 @@ def _group_row(group: Mapping[str, Any], names: Mapping[int, Any], *, sized: boo
 
 def _origin(origin: str) -> str:
     names = origin.split()
-    return origin if names == ["source"] else "; ".join(ORIGIN_WORDS.get(n, n) for n in names)
+    return origin if names == ["source"] else "; ".join(ORIGIN_NAMES.get(n, n) for n in names)
 
 
-def made_section(lineage: Sequence[Manifest]) -> str:
-    """Return the steps that led to the corpus, the first one first."""
+def lineage_section(lineage: Sequence[Manifest]) -> str:
+    """Return the stages that produced the corpus, in order."""
     steps = []
-    for manifest in _in_order(lineage):
+    for manifest in _parents_first(lineage):
         options = "".join(
             f"<span><code>{escape(str(key))}</code> {escape(_short(value))}</span>"
             for key, value in manifest.config.items()
@@ -150,17 +159,20 @@ def made_section(lineage: Sequence[Manifest]) -> str:
             for name, sha in manifest.raw.items()
         )
         steps.append(
-            f"<li><b>{escape(manifest.stage)}</b> made the {escape(manifest.kind)} "
+            f"<li><b>{escape(manifest.stage)}</b> wrote the {escape(manifest.kind)} "
             f"<code>{manifest.key[:12]}</code>{_amount(manifest)}{raw}"
             f'<details><summary>options</summary><div class="options">{options}</div></details>'
             "</li>"
         )
-    said = "Each step names the content of what it read, so the same options give the same bytes."
-    return paragraph(said) + f'<ol class="steps">{"".join(steps)}</ol>'
+    text = (
+        "Every stage records the digests of its inputs; the same inputs and options give the same "
+        "bytes."
+    )
+    return paragraph(text) + f'<ol class="steps">{"".join(steps)}</ol>'
 
 
 def _amount(manifest: Manifest) -> str:
-    """Say how much was made, or from how much."""
+    """Return the number of graphs of a corpus, or of the items that a model was fitted to."""
     if manifest.kind == "corpus":
         count = sum(manifest.counts.values())
         return f" ({count:,} {'graph' if count == 1 else 'graphs'})"
@@ -170,38 +182,41 @@ def _amount(manifest: Manifest) -> str:
     )  # fmt: skip
 
 
-def _in_order(lineage: Sequence[Manifest]) -> list[Manifest]:
-    """Return manifests so that whatever was read comes before what it was read for."""
-    waiting, found = list(reversed(lineage)), list[Manifest]()
+def _parents_first(lineage: Sequence[Manifest]) -> list[Manifest]:
+    """Return manifests in topological order, parents first."""
+    waiting, ordered = list(reversed(lineage)), list[Manifest]()
     while waiting:
-        left = {manifest.digest for manifest in waiting}
-        ready = [m for m in waiting if not {p.digest for p in m.parents} & (left - {m.digest})]
-        found += ready or waiting
-        waiting = [manifest for manifest in waiting if manifest not in found]
-    return found
+        remaining = {manifest.digest for manifest in waiting}
+        ready = [m for m in waiting if not {p.digest for p in m.parents} & (remaining - {m.digest})]
+        ordered += ready or waiting
+        waiting = [manifest for manifest in waiting if manifest not in ordered]
+    return ordered
 
 
 def _short(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def truth_section(found: Findings | NodeFindings) -> str:
-    """Return checks, what a classifier tells, and how good the parts are."""
-    names = {environment.id: environment.name for environment in found.corpus.info.environments}
+def checks_section(data: ReportData | NodeReportData) -> str:
+    """Return checks, classifier agreement, and quality of the models of the lineage."""
+    names = {environment.id: environment.name for environment in data.corpus.info.environments}
     return (
-        _checks(found.checks)
-        + opinion_section(found.opinion, found.corpus.info)
-        + quality_section(found.lineage, names)
+        _checks(data.checks)
+        + agreement_section(data.agreement, data.corpus.info)
+        + quality_section(data.lineage, names)
     )
 
 
 def _checks(checks: Sequence[Check]) -> str:
     if not checks:
-        return paragraph("No graph here names others that it was made from: nothing to check.")
+        return paragraph(
+            "The corpus has no generated graphs or replicas, so there is nothing to check."
+        )
     items = "".join(
         f'<li class="{check.verdict}"><span class="mark" aria-hidden="true">'
         f"{_MARKS[check.verdict]}</span><h3><span>{escape(check.title)}</span>"
-        f'<b><span class="unseen">{_SAID[check.verdict]}: </span>{escape(check.figure)}</b></h3>'
+        f'<b><span class="unseen">{_VERDICT_TEXT[check.verdict]}: </span>'
+        f"{escape(check.figure)}</b></h3>"
         f"<p>{escape(check.text)}</p></li>"
         for check in checks
     )

@@ -1,4 +1,4 @@
-"""Write the report of a corpus: one page that a person reads before believing it."""
+"""Render the HTML quality report of a corpus."""
 
 from __future__ import annotations
 
@@ -7,125 +7,132 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gsx.errors import StageError
-from gsx.stages.report import consistency_checks as truth
-from gsx.stages.report import coverage as reach
-from gsx.stages.report import gallery, page
-from gsx.stages.report import model_results as models
-from gsx.stages.report.report_data import Findings
-from gsx.stages.report.sample import read_facts, read_sample
-from gsx.stages.report.shift_data import shifts
+from gsx.stages.report import coverage, gallery, page
+from gsx.stages.report.consistency_checks import agreement_check, consistency_checks
+from gsx.stages.report.model_results import read_models
+from gsx.stages.report.report_data import ReportData
+from gsx.stages.report.sample import read_graph_facts, read_sample
+from gsx.stages.report.shift_data import feature_shifts
 from gsx.stages.stage import Progress, ignore_progress
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 
 if TYPE_CHECKING:
-    from gsx.stages.report.model_agreement import Teacher
+    from gsx.stages.report.model_agreement import ReferenceModel
 
-PIECES = "pieces.safetensors"
+SUBGRAPHS_FILE = "pieces.safetensors"
+"""File of an extractor with the causal and environmental subgraphs of the training graphs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """What a report is made from."""
+class ReportInputs:
+    """Artifacts that a report reads."""
 
     corpus: Corpus
     lineage: tuple[Manifest, ...]
-    """Manifests of the corpus and of what it was made from, as far as they are known."""
+    """Manifests of the corpus and of its ancestors, as far as they are available."""
     extractor: Artifact | None = None
-    """What found the pieces, where the store holds it."""
+    """Extractor of the corpus, if the store has it."""
     models: Sequence[tuple[str, Artifact]] = ()
-    """Trained models, each with what it was trained on: ``this corpus`` or ``its source``."""
-    teacher: tuple[str, Artifact] | None = None
-    """The model to ask for a second opinion; without one, the best of those that may be asked."""
+    """Trained models with the name of their training corpus, such as ``this corpus``."""
+    reference_model: tuple[str, Artifact] | None = None
+    """Classifier for the agreement check. None selects the best eligible one of ``models``."""
 
 
-def report(sources: Sources, *, seed: int = 0, progress: Progress = ignore_progress) -> str:
-    """Return the page as HTML that needs nothing else."""
-    corpus = sources.corpus
+def report(inputs: ReportInputs, *, seed: int = 0, progress: Progress = ignore_progress) -> str:
+    """Return the report as one self-contained HTML page."""
+    corpus = inputs.corpus
     if corpus.info.level == "node":
-        return _node_report(sources, seed)
+        return _node_report(inputs, seed)
     if not len(corpus):
-        raise StageError(f"corpus {corpus.key[:12]} has no graphs; there is nothing to report.")
-    facts = read_facts(corpus)
+        raise StageError(f"corpus {corpus.key[:12]} has no graphs, so there is nothing to report.")
+    facts = read_graph_facts(corpus)
     sample = read_sample(corpus, facts, seed, progress)
-    points, near = reach.surroundings(sample)
-    opinion, (asked, passed) = None, _teacher(sources, made="augmented" in facts.groups)
-    if asked is not None:
-        from gsx.stages.report.model_agreement import ask
+    points, distances = coverage.embed_sample(sample)
+    model, skipped = _reference_model(inputs, has_augmented="augmented" in facts.groups)
+    agreement = None
+    if model is not None:
+        from gsx.stages.report.model_agreement import graph_agreement
 
-        opinion = ask(asked, corpus, facts, sample)
-    found = Findings(
+        agreement = graph_agreement(model, corpus, facts, sample)
+    subgraphs = _read_subgraphs(inputs.extractor)
+    data = ReportData(
         corpus=corpus,
-        lineage=sources.lineage,
+        lineage=inputs.lineage,
         facts=facts,
-        sizes=reach.sizes(facts),
+        sizes=coverage.size_rows(facts),
         points=points,
-        near=near,
-        features=reach.features(corpus.info, sample),
-        feature_means=reach.feature_means(corpus.info, sample),
-        scaffolds=reach.scaffolds(corpus, facts),
+        distances=distances,
+        features=coverage.node_feature_shifts(corpus.info, sample),
+        feature_means=coverage.graph_feature_means(corpus.info, sample),
+        scaffolds=coverage.scaffold_rows(corpus, facts),
         checks=(
-            *truth.checks(corpus.info, facts, sample, sources.lineage),
-            *truth.second_opinion(opinion, passed),
+            *consistency_checks(corpus.info, facts, sample, inputs.lineage),
+            *agreement_check(agreement, skipped),
         ),
-        cards=gallery.cards(corpus.info, facts, sample, _pieces(sources.extractor), seed),
-        models=models.read_models(sources.models),
-        opinion=opinion,
+        cards=gallery.cards(corpus.info, facts, sample, subgraphs, seed),
+        models=read_models(inputs.models),
+        agreement=agreement,
     )
-    return page.graph_page(found)
+    return page.graph_page(data)
 
 
-def _node_report(sources: Sources, seed: int) -> str:
+def _node_report(inputs: ReportInputs, seed: int) -> str:
     from gsx.stages.report import node_page
     from gsx.stages.report.node_checks import class_checks, node_checks
-    from gsx.stages.report.node_data import node_planes, read_nodes, sample_nodes
+    from gsx.stages.report.node_data import node_embeddings, read_node_facts, sample_nodes
     from gsx.stages.report.node_gallery import node_cards
-    from gsx.stages.report.report_data import NodeFindings
+    from gsx.stages.report.report_data import NodeReportData
 
-    corpus = sources.corpus
-    facts = read_nodes(corpus)
+    corpus = inputs.corpus
+    facts = read_node_facts(corpus)
     sample = sample_nodes(facts, seed)
-    points, near = node_planes(facts, sample)
-    opinion, (asked, passed) = None, _teacher(sources, made=bool(facts.replicas))
-    if asked is not None:
-        from gsx.stages.report.model_agreement import ask_nodes
+    points, distances = node_embeddings(facts, sample)
+    model, skipped = _reference_model(inputs, has_augmented=bool(facts.replicas))
+    agreement = None
+    if model is not None:
+        from gsx.stages.report.model_agreement import node_agreement
 
-        opinion = ask_nodes(asked, corpus, facts, sample)
-    found = NodeFindings(
+        agreement = node_agreement(model, corpus, facts, sample)
+    data = NodeReportData(
         corpus=corpus,
-        lineage=sources.lineage,
+        lineage=inputs.lineage,
         facts=facts,
         points=points,
-        near=near,
-        features=shifts(sample.features, corpus.info),
+        distances=distances,
+        features=feature_shifts(sample.features, corpus.info),
         sampled={name: len(nodes) for name, nodes in sample.nodes.items()},
         checks=(
-            *node_checks(facts, sources.lineage),
+            *node_checks(facts, inputs.lineage),
             *class_checks(facts),
-            *truth.second_opinion(opinion, passed),
+            *agreement_check(agreement, skipped),
         ),
         cards=node_cards(corpus.info, facts, sample),
-        models=models.read_models(sources.models),
-        opinion=opinion,
+        models=read_models(inputs.models),
+        agreement=agreement,
     )
-    return node_page.node_page(found)
+    return node_page.node_page(data)
 
 
-def _teacher(sources: Sources, *, made: bool) -> tuple[Teacher | None, list[str]]:
-    if sources.teacher is None and not sources.models:
-        return None, []  # and torch need not be there
-    from gsx.stages.report.model_agreement import find
+def _reference_model(
+    inputs: ReportInputs, *, has_augmented: bool
+) -> tuple[ReferenceModel | None, list[str]]:
+    if inputs.reference_model is None and not inputs.models:
+        return None, []  # without importing torch
+    from gsx.stages.report.model_agreement import find_reference_model
 
-    return find(sources.corpus, sources.models, sources.teacher, made=made)
+    return find_reference_model(
+        inputs.corpus, inputs.models, inputs.reference_model, has_augmented=has_augmented
+    )
 
 
-def _pieces(extractor: Artifact | None) -> gallery.Pieces | None:
+def _read_subgraphs(extractor: Artifact | None) -> gallery.Subgraphs | None:
     if extractor is None:
         return None
     from safetensors.numpy import load
 
-    arrays = load(extractor.location.read_bytes(PIECES, limit=1 << 32))
-    return gallery.Pieces(
+    arrays = load(extractor.location.read_bytes(SUBGRAPHS_FILE, limit=1 << 32))
+    return gallery.Subgraphs(
         arrays["graph_id"], arrays["node_ptr"], arrays["causal"], arrays["environmental"]
     )

@@ -1,4 +1,4 @@
-"""What the report reads of a corpus: a little of every graph, and all of some graphs."""
+"""Data that the report reads: some columns of all graphs, and all columns of a sample."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable, concat
 
 SOURCE = ORIGINS.index("source")
-CHANGED = ("dropnode", "dropedge", "maskfeature")
-"""Origins of graphs that are one graph with something left out."""
-SAMPLE = 1500
-"""Graphs of every group that are looked at closely."""
-PICTURED = 12
-"""Graphs of every environment, origin and label that pictures are chosen from."""
+PERTURBED = ("dropnode", "dropedge", "maskfeature")
+"""Origins of graphs that are perturbed copies of one parent."""
+SAMPLE_SIZE = 1500
+"""Largest number of sampled graphs or nodes per group."""
+GALLERY_CANDIDATES = 12
+"""Largest number of gallery candidates per split, environment, origin and label."""
 
 GROUPS = {
     "train": "training, source",
@@ -30,12 +30,12 @@ GROUPS = {
     "ood_val": "OOD validation",
     "ood_test": "OOD test",
 }
-"""Groups that are compared, and how they are called."""
+"""Groups that the report compares → their names."""
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
-    """A little of every graph, ``[G]`` each, in the order of the corpus."""
+class GraphFacts:
+    """Columns of all graphs, ``[G]`` each, in the order of the corpus."""
 
     graph_id: Ints
     split: Ints
@@ -51,9 +51,9 @@ class Facts:
 
     @cached_property
     def groups(self) -> dict[str, Array]:
-        """Rows of the groups that are compared; a group without graphs is left out."""
+        """Rows of every non-empty group."""
         train = self.split == SPLITS.index("train")
-        found = {
+        masks = {
             "train": train & (self.origin == SOURCE),
             "augmented": train & (self.origin != SOURCE),
             **{
@@ -61,43 +61,45 @@ class Facts:
                 for name in ("id_test", "ood_val", "ood_test")
             },
         }
-        return {name: np.flatnonzero(rows) for name, rows in found.items() if rows.any()}
+        return {name: np.flatnonzero(rows) for name, rows in masks.items() if rows.any()}
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """All of some graphs, and where they stand in the corpus."""
+    """Sampled graphs with all columns that the report needs, and their rows in the corpus."""
 
     table: GraphTable
     rows: Ints
-    """``[S]`` rows of the corpus, rising."""
+    """``[S]`` rows of the corpus, ascending."""
     drawn: Mapping[str, Ints]
-    """Rows of the corpus that stand for every group: each of its graphs was as likely."""
+    """Uniformly sampled rows of the corpus, by group."""
 
     @property
     def groups(self) -> dict[str, Ints]:
-        """Where what was drawn stands in the sample, by group."""
+        """Positions of the uniform sample in ``table``, by group."""
         return {name: self.at(rows) for name, rows in self.drawn.items()}
 
     def at(self, rows: Ints) -> Ints:
-        """Return where rows of the corpus stand in the sample; those that do not are left out."""
-        place = np.searchsorted(self.rows, rows)
-        inside = (place < len(self.rows)) & (
-            self.rows[np.minimum(place, len(self.rows) - 1)] == rows
+        """Return the positions of corpus rows in ``table``; rows outside the sample are skipped."""
+        positions = np.searchsorted(self.rows, rows)
+        inside = (positions < len(self.rows)) & (
+            self.rows[np.minimum(positions, len(self.rows) - 1)] == rows
         )
-        return np.asarray(place[inside])
+        return np.asarray(positions[inside])
 
 
-def read_facts(corpus: Corpus) -> Facts:
-    """Read columns of graphs alone, which is quick."""
+def read_graph_facts(corpus: Corpus) -> GraphFacts:
+    """Read graph columns of the whole corpus, without nodes and edges."""
     names = ["graph_id", "split", "env_id", "origin", "label", "y", "provenance.parents"]
-    parts = [corpus.graph_columns(number, names) for number in range(len(corpus.shards))]
+    shard_columns = [
+        corpus.graph_columns(shard_index, names) for shard_index in range(len(corpus.shards))
+    ]
 
     def column(name: str) -> Array:
-        return np.concatenate([np.asarray(part[name]) for part in parts])
+        return np.concatenate([np.asarray(columns[name]) for columns in shard_columns])
 
-    lists = [part["provenance.parents"] for part in parts]
-    return Facts(
+    parents = [columns["provenance.parents"] for columns in shard_columns]
+    return GraphFacts(
         graph_id=column("graph_id"),
         split=column("split").astype(np.int64),
         env=column("env_id").astype(np.int64),
@@ -106,60 +108,60 @@ def read_facts(corpus: Corpus) -> Facts:
         nodes=column("num_nodes").astype(np.int64),
         edges=column("num_edges").astype(np.int64),
         y=column("y"),
-        parents=concat_ragged([each for each in lists if isinstance(each, Ragged)]),
+        parents=concat_ragged([ragged for ragged in parents if isinstance(ragged, Ragged)]),
     )
 
 
-def draw(facts: Facts, seed: int, each: int = SAMPLE) -> dict[str, Ints]:
-    """Draw rows of every group, rising, each as likely as any other: shares stay those of all."""
+def sample_rows(facts: GraphFacts, seed: int, max_rows: int = SAMPLE_SIZE) -> dict[str, Ints]:
+    """Sample rows of every group uniformly, ascending, so that label shares are preserved."""
     return {
-        name: np.sort(rng(seed, "report", "sample", name).permutation(rows)[:each])
+        name: np.sort(rng(seed, "report", "sample", name).permutation(rows)[:max_rows])
         for name, rows in facts.groups.items()
     }
 
 
-def spread(facts: Facts, seed: int, each: int = PICTURED) -> Ints:
-    """Return some rows of every environment, origin and label, however seldom, rising."""
+def gallery_rows(facts: GraphFacts, seed: int, max_rows: int = GALLERY_CANDIDATES) -> Ints:
+    """Return up to ``max_rows`` rows per split, environment, origin and label, ascending."""
     order = rng(seed, "report", "spread").permutation(np.concatenate(list(facts.groups.values())))
-    kind = np.stack([facts.split, facts.env, facts.origin, facts.label], axis=1)[order]
-    _, cell = np.unique(kind, axis=0, return_inverse=True)
-    by_cell = np.argsort(cell, kind="stable")
-    starts = np.searchsorted(cell[by_cell], np.arange(cell.max() + 1))
-    turn = np.arange(len(order)) - starts[cell[by_cell]]
-    return np.sort(order[by_cell[turn < each]])
+    categories = np.stack([facts.split, facts.env, facts.origin, facts.label], axis=1)[order]
+    _, category = np.unique(categories, axis=0, return_inverse=True)
+    by_category = np.argsort(category, kind="stable")
+    starts = np.searchsorted(category[by_category], np.arange(category.max() + 1))
+    rank = np.arange(len(order)) - starts[category[by_category]]
+    return np.sort(order[by_category[rank < max_rows]])
 
 
-def rows_by_id(facts: Facts, ids: Ints) -> Ints:
-    """Return the row of every ``graph_id``; -1 where the corpus lacks it."""
+def rows_by_id(facts: GraphFacts, ids: Ints) -> Ints:
+    """Return the row of every ``graph_id``; -1 if the corpus does not have it."""
     order = np.argsort(facts.graph_id, kind="stable")
-    place = np.minimum(np.searchsorted(facts.graph_id[order], ids), len(order) - 1)
-    found = order[place]
-    return np.where(facts.graph_id[found] == ids, found, -1)
+    positions = np.minimum(np.searchsorted(facts.graph_id[order], ids), len(order) - 1)
+    rows = order[positions]
+    return np.where(facts.graph_id[rows] == ids, rows, -1)
 
 
-def with_parents(facts: Facts, rows: Ints) -> Ints:
-    """Return the rows, their parents and theirs, as far as the corpus holds them, rising.
+def with_ancestors(facts: GraphFacts, rows: Ints) -> Ints:
+    """Return rows and the rows of their ancestors in the corpus, ascending.
 
-    Features may be moved of a graph that was spliced, so a parent can have parents.
+    FeatX can extrapolate a spliced graph, so parents can have parents.
     """
-    found = np.unique(rows)
+    known_rows = np.unique(rows)
     while True:
-        parents = rows_by_id(facts, facts.parents.take(found).values)
-        grown = np.unique(np.concatenate([found, parents[parents >= 0]]))
-        if len(grown) == len(found):
-            return found
-        found = grown
+        parents = rows_by_id(facts, facts.parents.take(known_rows).values)
+        extended = np.unique(np.concatenate([known_rows, parents[parents >= 0]]))
+        if len(extended) == len(known_rows):
+            return known_rows
+        known_rows = extended
 
 
-def read_sample(corpus: Corpus, facts: Facts, seed: int, progress: Progress) -> Sample:
-    """Read graphs drawn of every group, some of every kind to show, and the parents of both."""
-    drawn = draw(facts, seed)
-    rows = with_parents(facts, np.concatenate([*drawn.values(), spread(facts, seed)]))
-    known = {column.name for column in corpus.info.columns}
-    kept = ("graph_id", "label", "node_feat", "edge_attr", "node_truth", "smiles",
+def read_sample(corpus: Corpus, facts: GraphFacts, seed: int, progress: Progress) -> Sample:
+    """Read the uniform sample of every group, gallery candidates, and the ancestors of both."""
+    drawn = sample_rows(facts, seed)
+    rows = with_ancestors(facts, np.concatenate([*drawn.values(), gallery_rows(facts, seed)]))
+    available = {column.name for column in corpus.info.columns}
+    wanted = ("graph_id", "label", "node_feat", "edge_attr", "node_truth", "smiles",
             "provenance.parents", "provenance.node_slot", "provenance.node_number",
             "provenance.bridges")  # fmt: skip
-    names = [name for name in kept if name in known]
+    names = [name for name in wanted if name in available]
     tables, done = [], 0
     for shard, group, size in corpus.group_sizes():
         inside = rows[np.searchsorted(rows, done) : np.searchsorted(rows, done + size)]

@@ -7,12 +7,9 @@ subgraphs contribute to gradients.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from gsx.stages.stage import Progress, Stage
 from gsx.stages.train.algorithms import check_applies
@@ -27,7 +24,6 @@ from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 
 if TYPE_CHECKING:
-    from gsx.ragged import Array
     from gsx.stages.nn.batches import BackboneShape
     from gsx.stages.train.data import TrainingData
     from gsx.stages.train.node_data import NodeTrainingData
@@ -80,7 +76,7 @@ def run(
 
     result = fit(config, shape, data, device, draft, report_epochs)
     for rule, selected in result.selected.items():
-        draft.write(WEIGHTS[rule], partial(_save, selected.weights))
+        draft.write_arrays(WEIGHTS[rule], selected.weights)
     scores = {"metric": info.metric, "selection": selection_scores(result)}
     draft.write_bytes(SHAPE, readable_json({"task": info.task, "shape": shape}))
     draft.write_bytes("curves.json", readable_json(result.curves))
@@ -126,12 +122,6 @@ def selection_scores(result: TrainingResult) -> dict[str, dict[str, Any]]:
         }
         for rule, selected in rules
     }
-
-
-def _save(weights: Mapping[str, Array], path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    save_file({name: np.ascontiguousarray(values) for name, values in weights.items()}, path)
 
 
 STAGE = Stage(

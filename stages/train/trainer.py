@@ -313,11 +313,10 @@ class Trainer:
         needs_edges = self.algorithm.needs_edges
 
         def prepare(rows: Ints) -> tuple[Ints, Batch]:
-            shape = self.network.shape
-            return rows, build_graph_batch(train.take(rows), shape, self.device, with_edges=needs_edges)
+            graphs, shape = train.take(rows), self.network.shape
+            return rows, build_graph_batch(graphs, shape, self.device, with_edges=needs_edges)
 
+        size, seed = self.config.batch_size, self.config.seed
         name = ("train", "epoch", epoch)
-        for rows in epoch_batches(
-            len(train), self.config.batch_size, self.config.seed, *name, row_weights=self.probability
-        ):
+        for rows in epoch_batches(len(train), size, seed, *name, row_weights=self.probability):
             yield partial(prepare, rows)

@@ -48,7 +48,7 @@ def walk_lineage(store: Store, artifact: Artifact) -> Iterator[Ancestor]:
 def lineage_manifests(store: Store, artifact: Artifact) -> list[Manifest]:
     """Return the manifests of ``artifact`` and of every known ancestor, without duplicates.
 
-    Manifests that the store lacks are taken from the ``lineage`` folder of a bundle.
+    Manifests that the store lacks are taken from the ``walk_lineage`` folder of a bundle.
     """
     bundled = _bundled_manifests(artifact)
     manifests = [artifact.manifest]
@@ -75,7 +75,7 @@ def children(store: Store, digest: str, kind: str) -> list[Artifact]:
 
 
 def _bundled_manifests(artifact: Artifact) -> dict[str, Manifest]:
-    """Return the manifests in the ``lineage`` folder of a bundle, by digest."""
+    """Return the manifests in the ``walk_lineage`` folder of a bundle, by digest."""
     bundled = {}
     for name in artifact.manifest.files:
         if name.startswith(f"{LINEAGE}/"):

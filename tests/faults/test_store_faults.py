@@ -1,4 +1,4 @@
-"""Stores that are none, that are full, or that may not be read: said in words, nothing harmed."""
+"""Invalid, full and unreadable stores are reported, and nothing is damaged."""
 
 import contextlib
 import errno
@@ -15,7 +15,7 @@ from gsx.storage.artifacts.atomic_files import translate_os_errors
 from gsx.storage.artifacts.store import Store
 from tests.support.artifacts import blob, contents, gsx
 
-# --- what the disk says, in words -----------------------------------------------------------------
+# --- error translation ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from tests.support.artifacts import blob, contents, gsx
         (OSError(errno.EIO, "x", "f"), "cannot write to here: Input/output error (f). Lost.\n"),
     ],
 )
-def test_what_a_disk_refuses_is_explained(error, text):
+def test_os_errors_are_translated(error, text):
     with pytest.raises(StoreError) as caught, translate_os_errors("here", consequence="Lost."):
         raise error
     assert str(caught.value).startswith(text)
@@ -37,13 +37,13 @@ def test_what_a_disk_refuses_is_explained(error, text):
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EINVAL, "x"), OSError("odd"), ValueError("x")])
-def test_what_nobody_expected_stays_a_bug(error):
+def test_unexpected_errors_keep_their_traceback(error):
     with pytest.raises(type(error)) as caught, translate_os_errors("here", consequence="Lost."):
         raise error
     assert caught.value is error
 
 
-# --- stores that are not stores -------------------------------------------------------------------
+# --- invalid stores -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_what_nobody_expected_stays_a_bug(error):
 )
 def test_a_store_that_is_a_file_is_named(tmp_path, words):
     (tmp_path / "store").write_text("not a store")
-    said = gsx(*words, "--store", tmp_path / "store")
-    assert said.code == 3
-    assert said.err == (
+    result = gsx(*words, "--store", tmp_path / "store")
+    assert result.code == 3
+    assert result.err == (
         f"Error: {tmp_path}/store is a file, not a store.\n"
         "Pass a directory with `--store DIR` or GSX_STORE.\n"
     )
@@ -63,21 +63,21 @@ def test_a_store_that_is_a_file_is_named(tmp_path, words):
 @pytest.mark.parametrize("words", [("ls",), ("prepare", "motif-size")])
 def test_a_store_inside_a_file_is_named(tmp_path, words):
     (tmp_path / "file").write_text("")
-    said = gsx(*words, "--store", tmp_path / "file" / "store")
-    assert said.code == 3
-    assert f"cannot read the store {tmp_path}/file/store: Not a directory" in said.err
+    result = gsx(*words, "--store", tmp_path / "file" / "store")
+    assert result.code == 3
+    assert f"cannot read the store {tmp_path}/file/store: Not a directory" in result.err
 
 
-def test_a_store_whose_name_is_too_long_is_named(tmp_path):
-    said = gsx("prepare", "motif-size", "--store", tmp_path / ("x" * 300))
-    assert said.code == 3
-    assert "File name too long" in said.err
+def test_a_store_with_a_too_long_name_is_reported(tmp_path):
+    result = gsx("prepare", "motif-size", "--store", tmp_path / ("x" * 300))
+    assert result.code == 3
+    assert "File name too long" in result.err
 
 
-def test_ls_of_a_store_that_is_not_there_says_how_to_begin(tmp_path):
-    said = gsx("ls", "--store", tmp_path / "none")
-    assert said.code == 0
-    assert said.err == f"No artifacts in {tmp_path}/none yet; `gsx prepare` makes one.\n"
+def test_ls_of_a_missing_store_gives_advice(tmp_path):
+    result = gsx("ls", "--store", tmp_path / "none")
+    assert result.code == 0
+    assert result.err == f"No artifacts in {tmp_path}/none; `gsx prepare` builds one.\n"
     assert json.loads(gsx("ls", "--store", tmp_path / "none", "--json").out) == {
         "artifacts": [],
         "damaged": [],
@@ -85,9 +85,7 @@ def test_ls_of_a_store_that_is_not_there_says_how_to_begin(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_a_variable_that_points_to_a_folder_of_other_things_harms_none_of_them(
-    tmp_path, monkeypatch
-):
+def test_a_store_variable_with_other_files_leaves_them_unchanged(tmp_path, monkeypatch):
     home = tmp_path / "home"
     (home / "corpus" / "letters").mkdir(parents=True)
     (home / "corpus" / "letters" / "manifest.json").write_text("not ours")
@@ -101,12 +99,12 @@ def test_a_variable_that_points_to_a_folder_of_other_things_harms_none_of_them(
     assert {path: after[path] for path in before} == before
 
 
-def test_a_variable_that_points_nowhere_known_is_named(monkeypatch):
+def test_an_unusable_store_variable_is_reported(monkeypatch):
     monkeypatch.setenv("GSX_STORE", "carrierpigeon://roof")
-    said = gsx("ls")
-    assert said.code == 3
+    result = gsx("ls")
+    assert result.code == 3
     assert (
-        said.err == "Error: cannot open carrierpigeon://roof: Protocol not known: carrierpigeon\n"
+        result.err == "Error: cannot open carrierpigeon://roof: Protocol not known: carrierpigeon\n"
     )
 
 
@@ -117,12 +115,12 @@ def test_a_cache_that_is_a_file_does_not_stop_a_build(tmp_path, monkeypatch):
     assert gsx("verify", "--all", "--store", tmp_path / "s").code == 0
 
 
-# --- without permission ---------------------------------------------------------------------------
+# --- missing permissions --------------------------------------------------------------------------
 
 
 @pytest.fixture
-def common():
-    """A folder that every user may enter, unlike pytest's."""
+def shared_folder():
+    """Return a folder that every user may enter, unlike those of pytest."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder
@@ -134,7 +132,7 @@ def common():
 
 @contextlib.contextmanager
 def ordinary_user():
-    """Give up the powers of root for a moment, so that permissions mean something."""
+    """Drop root privileges in the block, so that permissions take effect."""
     powerful = os.geteuid() == 0
     if powerful:
         os.seteuid(65534)
@@ -146,47 +144,49 @@ def ordinary_user():
 
 
 def as_ordinary_user(*words):
-    gsx(*words)  # import everything first: the interpreter may lie where only root may look
+    gsx(
+        *words
+    )  # import everything first: the interpreter may be in a folder that only root can read
     with ordinary_user():
         return gsx(*words)
 
 
-def test_a_manifest_that_may_not_be_read_is_named_and_the_others_are_listed(common):
-    store = Store.at(common)
+def test_an_unreadable_manifest_is_reported_and_the_others_are_listed(shared_folder):
+    store = Store.at(shared_folder)
     good, bad = blob(store), blob(store, config={"size": 2})
     (bad.location.local / "manifest.json").chmod(0)
-    said = as_ordinary_user("ls", "--store", common)
-    assert said.code == 3
-    assert good.key[:12] in said.out
-    assert f"{bad.location.url}/manifest.json cannot be read: Permission denied" in said.err
+    result = as_ordinary_user("ls", "--store", shared_folder)
+    assert result.code == 3
+    assert good.key[:12] in result.out
+    assert f"{bad.location.url}/manifest.json cannot be read: Permission denied" in result.err
 
 
-def test_a_file_that_may_not_be_read_is_named(common):
-    made = blob(Store.at(common))
-    (made.location.local / "data/a.bin").chmod(0)
-    said = as_ordinary_user("verify", "--all", "--store", common)
-    assert said.code == 3
-    assert "data/a.bin cannot be read: Permission denied" in said.out
+def test_a_file_that_may_not_be_read_is_named(shared_folder):
+    artifact = blob(Store.at(shared_folder))
+    (artifact.location.local / "data/a.bin").chmod(0)
+    result = as_ordinary_user("verify", "--all", "--store", shared_folder)
+    assert result.code == 3
+    assert "data/a.bin cannot be read: Permission denied" in result.out
 
 
-def test_a_store_that_may_not_be_read_is_not_called_empty(common):
-    blob(Store.at(common / "store"))
-    (common / "store").chmod(0)
-    said = as_ordinary_user("ls", "--store", common / "store")
-    assert said.code == 3
-    assert said.err == f"Error: cannot read the store {common}/store: Permission denied\n"
+def test_an_unreadable_store_is_not_reported_as_empty(shared_folder):
+    blob(Store.at(shared_folder / "store"))
+    (shared_folder / "store").chmod(0)
+    result = as_ordinary_user("ls", "--store", shared_folder / "store")
+    assert result.code == 3
+    assert result.err == f"Error: cannot read the store {shared_folder}/store: Permission denied\n"
 
 
-def test_a_store_that_may_not_be_written_is_named(common):
-    words = ("prepare", "motif-size", "--num-graphs", 30, "--store", common / "store")
-    (common / "store").mkdir()
-    (common / "store").chmod(0o555)
-    gsx(*words[:-1], common / "warm-up")
+def test_a_read_only_store_is_reported(shared_folder):
+    words = ("prepare", "motif-size", "--num-graphs", 30, "--store", shared_folder / "store")
+    (shared_folder / "store").mkdir()
+    (shared_folder / "store").chmod(0o555)
+    gsx(*words[:-1], shared_folder / "warm-up")
     with ordinary_user():
-        said = gsx(*words)
-    assert said.code == 3
-    assert said.err == (
-        f"Error: cannot write to {common}/store: Permission denied. Finished shards are kept; "
+        result = gsx(*words)
+    assert result.code == 3
+    assert result.err == (
+        f"Error: cannot write to {shared_folder}/store: Permission denied. Finished shards are kept; "
         "nothing was published.\n"
         "Choose another location with `--store DIR`, or get write access.\n"
     )

@@ -1,4 +1,4 @@
-"""Workers that put shards into an object store: killed, doubled, and never telling secrets."""
+"""Workers that upload shards to an object store: killed, duplicated, and leaking no credentials."""
 
 import json
 import time
@@ -39,14 +39,14 @@ SIZES = {"count": 1000, "shard": 25}
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A local store with a corpus and a bridge model, their keys, and what a calm run makes."""
+    """Return a local store with a corpus and a bridge model, their keys and the expected digest."""
     folder = tmp_path_factory.mktemp("source")
     keys = prepare_inputs(folder)
     return folder, keys, json_output(run_generate(keys, folder, **SIZES))["digest"]
 
 
 def sent(source, url):
-    """Copy what generation reads into the store at ``url``."""
+    """Copy the inputs of the generate stage into the store at ``url``."""
     local = Store.at(source[0])
     for key in source[1].values():
         artifact = local.resolve(key)
@@ -59,7 +59,7 @@ def events_of(cache):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_workers_killed_while_they_upload_lose_nothing_and_tell_nothing(
+def test_workers_killed_during_upload_lose_no_shards_and_leak_no_credentials(
     source,
     s3,
     tmp_path,
@@ -67,7 +67,7 @@ def test_workers_killed_while_they_upload_lose_nothing_and_tell_nothing(
     keys = sent(source, s3)
     env = environment(GSX_CACHE=str(tmp_path / "cache"))
     process = start_generate(keys, s3, "--workers", 2, env=env, **SIZES)
-    place = Store.at(s3).location
+    location = Store.at(s3).location
     while len([path for path in list_files(Store.at(s3)) if path.startswith(".drafts/")]) < 3:
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
@@ -75,20 +75,20 @@ def test_workers_killed_while_they_upload_lose_nothing_and_tell_nothing(
     process.kill()
     process.communicate()
     _, left = psutil.wait_procs(workers, timeout=60)
-    assert not left  # workers end with their client
+    assert not left  # workers stop with their client
     records = [path for path in list_files(Store.at(s3)) if path.startswith(".drafts/")]
     assert [kind for kind, _, _ in Store.at(s3).entries()] == ["bridge", "corpus"]
     done = run_generate(keys, s3, "--workers", 2, env=env, **SIZES)
-    said = json_output(done)
-    assert said["digest"] == source[2]
+    result = json_output(done)
+    assert result["digest"] == source[2]
     events = events_of(tmp_path / "cache")
     assert len(shards_in_state(events, "kept")) == len(records)
     assert not [path for path in list_files(Store.at(s3)) if path.startswith(".")]
-    assert verify_artifact(Store.at(s3).resolve(said["key"]).location).problems == ()
-    corpus = package.open(said["key"], store=s3)
+    assert verify_artifact(Store.at(s3).resolve(result["key"]).location).problems == ()
+    corpus = package.open(result["key"], store=s3)
     assert sum(b.num_graphs for b in corpus.loader(64, split="train", cache="never")) == 1120
     texts = [done.stdout.encode(), done.stderr.encode()]
-    texts += [place.read_bytes(path, limit=1 << 24) for path in list_files(Store.at(s3))]
+    texts += [location.read_bytes(path, limit=1 << 24) for path in list_files(Store.at(s3))]
     texts += [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert not any(word.encode() in text for text in texts for word in (ACCESS, SECRET))
 
@@ -102,9 +102,9 @@ def test_two_clients_with_workers_share_the_work_and_one_publishes(source, s3, t
         )
         for n in range(2)
     ]  # fmt: skip
-    said = [process.communicate(timeout=800) for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
-    results = [json.loads(out) for out, _ in said]
+    outputs = [process.communicate(timeout=800) for process in running]
+    assert [process.returncode for process in running] == [0, 0], outputs
+    results = [json.loads(out) for out, _ in outputs]
     assert {result["digest"] for result in results} == {source[2]}
     assert verify_artifact(Store.at(s3).resolve(results[0]["key"]).location).problems == ()
     assert not [path for path in list_files(Store.at(s3)) if path.startswith(".")]
@@ -112,8 +112,8 @@ def test_two_clients_with_workers_share_the_work_and_one_publishes(source, s3, t
 
 def test_a_copy_goes_to_an_object_store_whole(s3, tmp_path):
     words = ("prepare", "motif-size", "--num-graphs", 30, "--store", tmp_path / "store", "--json")
-    said = json.loads(gsx(*words, "--out", f"{s3}/copy").out)
-    assert said["path"] == f"{s3}/copy"
+    result = json.loads(gsx(*words, "--out", f"{s3}/copy").out)
+    assert result["path"] == f"{s3}/copy"
     assert len(package.open(f"{s3}/copy")) == 30
     assert verify_artifact(Location.at(f"{s3}/copy")).problems == ()
     assert json.loads(gsx(*words, "--out", f"{s3}/copy").out)["reused"] is True
@@ -124,17 +124,17 @@ def test_a_copy_goes_to_an_object_store_whole(s3, tmp_path):
 
 @pytest.fixture
 def draft(tmp_path):
-    made = Draft(tmp_path / "draft")
-    made.prepare("code")
-    made.write_bytes("data/a", b"first")
-    made.write_bytes("hashes/a", b"second")
-    return made
+    draft = Draft(tmp_path / "draft")
+    draft.prepare("code")
+    draft.write_bytes("data/a", b"first")
+    draft.write_bytes("hashes/a", b"second")
+    return draft
 
 
 NAMES = ("data/a", "hashes/a")
 
 
-def test_a_shipped_shard_is_found_again_by_the_same_code_only(memory, draft):
+def test_an_uploaded_shard_is_reused_by_the_same_code_only(memory, draft):
     store = Location.at(memory)
     target, records = store.child("corpus/x"), upload_records(store, "0" * 64)
     assert find_uploaded_shard(NAMES, target, records, "code") is None
@@ -149,25 +149,25 @@ def test_a_shipped_shard_is_found_again_by_the_same_code_only(memory, draft):
     remove_upload_records(records)
 
 
-def test_two_publishers_may_forget_the_same_records_at_once(memory, draft, monkeypatch):
+def test_two_publishers_may_remove_the_same_records_at_once(memory, draft, monkeypatch):
     store = Location.at(memory)
     target, records = store.child("corpus/z"), upload_records(store, "2" * 64)
     upload_shard(draft, NAMES, target, records, {}, "code")
-    look = records.fs.expand_path
+    original = records.fs.expand_path
 
     def late(*words, **options):
         monkeypatch.undo()
         remove_upload_records(records)
-        return look(*words, **options)
+        return original(*words, **options)
 
     monkeypatch.setattr(records.fs, "expand_path", late)
     remove_upload_records(records)
-    assert records.fs.expand_path == look
+    assert records.fs.expand_path == original
     assert find_uploaded_shard(NAMES, target, records, "code") is None
 
 
 @pytest.mark.parametrize("damage", [b"fi", b"other", None])
-def test_a_shipped_shard_that_changed_is_made_again(memory, draft, damage):
+def test_an_uploaded_shard_that_changed_is_rebuilt(memory, draft, damage):
     store = Location.at(memory)
     target, records = store.child("corpus/y"), upload_records(store, "1" * 64)
     upload_shard(draft, NAMES, target, records, {}, "code")

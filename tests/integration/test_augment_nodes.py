@@ -1,5 +1,7 @@
 """MaskFeature and DropEdge of labelled nodes, end to end: replicas of a graph."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from gsx.ragged import pointers
 from gsx.schema import ORIGINS
 from gsx.stages.graphs.node_features import node_features
 from gsx.stages.graphs.statistics import degrees
-from gsx.stages.report.report import Sources, report
+from gsx.stages.report.report import ReportInputs, report
 from gsx.stages.train.node_data import NodeSampler, read_node_training_data
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.shared_edges import is_replica, shares_parent_edges
@@ -144,13 +146,13 @@ def test_algorithms_train_on_replicas_with_dropped_edges(nodes, learner):
 def test_report_describes_replicas(nodes, method):
     artifact = augment(nodes, method, rate=0.3)
     lineage = (artifact.manifest, nodes["prepare"].manifest)
-    text = report(Sources(corpus=Corpus(artifact), lineage=lineage, models=[]))
-    assert "nodes that are not for training, in 4 of 4 replicas, 0 have other features." in text
+    text = report(ReportInputs(corpus=Corpus(artifact), lineage=lineage, models=[]))
+    assert re.search(r"0 of [\d,]+ held-out nodes in 4 of 4 replicas have other features", text)
     dropped = method == "drop-edge"
     assert ("replicas: edges dropped" if dropped else "replicas: features masked") in text
-    assert ("Edges are those of the source" in text) == dropped
+    assert ("Edges exist in the source" in text) == dropped
     assert ("edges dropped per node" in text) == dropped
-    assert ("Features moved" in text) != dropped
+    assert ("Changed features" in text) != dropped
 
 
 @pytest.mark.parametrize(

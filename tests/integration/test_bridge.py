@@ -1,4 +1,4 @@
-"""The bridge stage and its model, run for real on small Motif corpora."""
+"""The bridge stage and its model on small Motif corpora."""
 
 import json
 from dataclasses import replace
@@ -9,30 +9,41 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from gsx.errors import StageError, UsageError
+from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.seeds import rng
 from gsx.stages.bridge.cut_dataset import cross_pairs, cut_graphs, remove_middle_nodes
 from gsx.stages.bridge.stage import BridgeConfig, frequent_rows, resolve
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.stages.graphs.weighted_sampling import sample_without_replacement
-from gsx.stages.nn.bridge_diffusion import DIFFUSION_STEPS, reverse_step_probability, keep_probability, add_noise
+from gsx.stages.nn.bridge_diffusion import (
+    DIFFUSION_STEPS,
+    add_noise,
+    keep_probability,
+    reverse_step_probability,
+)
 from gsx.stages.nn.bridge_features import fit_bridge_encoding
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
-from gsx.stages.nn.bridge_sampling import Attachments, BridgeSampler, EncodedNodes, draw_bridges
+from gsx.stages.nn.bridge_sampling import Attachments, BridgeSampler, EncodedNodes
 from tests.conftest import motif_split
-from tests.support.run_stages import run_recipe
+from tests.support.run_stages import corpus_without_edges, run_recipe, run_stage
 
 PREPARE = '[prepare]\ndataset = "motif-base"\nnum_graphs = 1500\n'
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return run_recipe(tmp_path_factory.mktemp("bridge"), PREPARE + "[bridge]\nepochs = 6\n")
+def artifact(tmp_path_factory):
+    recipe = PREPARE + "[bridge]\nepochs = 6\n"
+    return run_recipe(tmp_path_factory.mktemp("bridge"), recipe)["bridge"]
 
 
 @pytest.fixture(scope="module")
-def model(made):
-    return load_model(made["bridge"])
+def quality(artifact):
+    return artifact.manifest.summary["quality"]
+
+
+@pytest.fixture(scope="module")
+def model(artifact):
+    return load_model(artifact)
 
 
 def load_model(artifact):
@@ -43,56 +54,53 @@ def load_model(artifact):
     return BridgeModel.load(shape, weights, torch.device("cpu"))
 
 
-def quality(made):
-    return made["bridge"].manifest.summary["quality"]
+def test_bridges_score_above_random_pairs_and_pairs_of_the_same_degrees(quality):
+    assert quality["edge_auc"] > 0.83
+    assert quality["edge_auc_same_degrees"] > 0.6
 
 
-def test_true_bridges_score_above_random_pairs_and_pairs_of_the_same_degrees(made):
-    assert quality(made)["edge_auc"] > 0.83
-    assert quality(made)["edge_auc_same_degrees"] > 0.6
-
-
-def test_the_counter_knows_more_than_the_rates(made):
-    count = quality(made)["count"]
+def test_predicted_counts_are_better_than_base_rates(quality):
+    count = quality["count"]
     assert count["log_likelihood"] > count["log_likelihood_of_rates"] + 0.1
 
 
-def test_the_loss_falls(made):
-    history = json.loads(made["bridge"].location.read_bytes("history.json", limit=1 << 20))
+def test_training_loss_decreases(artifact):
+    history = json.loads(artifact.location.read_bytes("history.json", limit=1 << 20))
     assert len(history) == 6
     assert history[-1]["bridge"] < 0.8 * history[0]["bridge"]
 
 
-def test_the_same_recipe_gives_the_same_weights(made, tmp_path):
+def test_same_recipe_gives_identical_bytes(artifact, tmp_path):
     again = run_recipe(tmp_path, PREPARE + "[bridge]\nepochs = 6\n")
-    assert again["bridge"].manifest.digest == made["bridge"].manifest.digest
+    assert again["bridge"].manifest.digest == artifact.manifest.digest
 
 
-def test_the_order_of_two_components_does_not_matter(model):
+def test_pair_logits_do_not_depend_on_the_order_of_the_components(model):
     latent = torch.from_numpy(rng(0, "z").standard_normal((6, 16)).astype(np.float32))
-    terms = model.decoder.node_factors(latent)
+    factors = model.decoder.node_factors(latent)
     left, right = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5])
     with torch.no_grad():
         assert torch.allclose(
-            model.decoder.pair_logits(terms, left, right),
-            model.decoder.pair_logits(terms, right, left),
+            model.decoder.pair_logits(factors, left, right),
+            model.decoder.pair_logits(factors, right, left),
         )
 
 
-def test_a_grid_of_pairs_has_the_logits_of_its_pairs(model):
+def test_grid_logits_equal_pair_logits(model):
     latent = torch.from_numpy(rng(0, "z").standard_normal((5, 16)).astype(np.float32))
-    terms = model.decoder.node_factors(latent)
+    factors = model.decoder.node_factors(latent)
     with torch.no_grad():
-        grid = model.decoder.grid_logits(terms, torch.tensor([[0, 1]]), torch.tensor([[2, 3, 4]]))
+        grid = model.decoder.grid_logits(factors, torch.tensor([[0, 1]]), torch.tensor([[2, 3, 4]]))
         pairs = model.decoder.pair_logits(
-            terms, torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([2, 3, 4, 2, 3, 4])
+            factors, torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([2, 3, 4, 2, 3, 4])
         )
     assert torch.allclose(grid.flatten(), pairs, atol=1e-5)
 
 
-def encoded_pair(model, graphs=40):
+def encoded_attachments(model, graphs=40):
+    """Return graphs, their encoding, and attachments of the first half to the second half."""
     table = motif_split("train", 0, graphs)
-    known = model.encode(table)
+    encoded = model.encode(table)
     half = graphs // 2
     slots = np.arange(half)
     attachments = Attachments(
@@ -103,86 +111,89 @@ def encoded_pair(model, graphs=40):
         left_slot=slots,
         right_slot=half + slots,
     )
-    return table, EncodedNodes(known.mean, known.std, known.count_features), attachments
+    return table, EncodedNodes(encoded.mean, encoded.std, encoded.count_features), attachments
+
+
+def sample_bridges(model, nodes, attachments, *, free=None, pairs="learned", counts="expected"):
+    stream = rng(0, "d")
+    sampler = BridgeSampler.from_encoded(model, nodes, stream, pairs=pairs, counts=counts)
+    return sampler.sample(attachments, stream, free)
 
 
 @pytest.mark.parametrize("pairs", ["learned", "random"])
 @pytest.mark.parametrize("counts", ["expected", "sampled"])
-def test_every_attachment_gets_a_bridge_between_its_two_components(model, pairs, counts):
-    table, nodes, attachments = encoded_pair(model)
-    found = draw_bridges(model, nodes, attachments, rng(0, "d"), pairs=pairs, counts=counts)
-    assert set(found.attachment.tolist()) == set(range(20))
-    assert (np.diff(found.attachment) >= 0).all()
+def test_every_attachment_gets_distinct_bridges_between_its_components(model, pairs, counts):
+    table, nodes, attachments = encoded_attachments(model)
+    bridges = sample_bridges(model, nodes, attachments, pairs=pairs, counts=counts)
+    assert set(bridges.attachment.tolist()) == set(range(20))
+    assert (np.diff(bridges.attachment) >= 0).all()
     owner = np.repeat(np.arange(len(table)), table.num_nodes)
-    assert owner[found.left].tolist() == found.attachment.tolist()
-    assert owner[found.right].tolist() == (20 + found.attachment).tolist()
-    ends = np.column_stack([found.left, found.right])
-    assert len(np.unique(ends, axis=0)) == len(ends)
+    assert owner[bridges.left].tolist() == bridges.attachment.tolist()
+    assert owner[bridges.right].tolist() == (20 + bridges.attachment).tolist()
+    endpoints = np.column_stack([bridges.left, bridges.right])
+    assert len(np.unique(endpoints, axis=0)) == len(endpoints)
 
 
-def test_nodes_that_are_not_free_get_no_bridge(model):
-    table, nodes, attachments = encoded_pair(model)
+def test_only_free_nodes_get_bridges(model):
+    table, nodes, attachments = encoded_attachments(model)
     free = np.zeros(table.total_nodes, dtype=bool)
     free[table.node_ptr[:-1]] = True
     free[table.node_ptr[3]] = False
-    stream = rng(0, "d")
-    drawer = BridgeSampler.from_encoded(model, nodes, stream, pairs="learned", counts="expected")
-    found = drawer.sample(attachments, stream, free)
-    assert found.attachment.tolist() == [row for row in range(20) if row != 3]
-    assert np.isin(found.left, table.node_ptr).all()
+    bridges = sample_bridges(model, nodes, attachments, free=free)
+    assert bridges.attachment.tolist() == [row for row in range(20) if row != 3]
+    assert np.isin(bridges.left, table.node_ptr).all()
 
 
-def test_a_single_bridge_is_drawn_as_if_all_pairs_had_been_looked_at(model, monkeypatch):
+def test_single_bridges_equal_those_sampled_from_all_masked_pairs(model, monkeypatch):
     shape = msgspec.structs.replace(model.shape, largest_count=1)
     single = replace(model, shape=shape)
-    table, nodes, attachments = encoded_pair(model)
+    table, nodes, attachments = encoded_attachments(model)
     free = rng(0, "free").random(table.total_nodes) < 0.4
     free[table.node_ptr[2] : table.node_ptr[3]] = False
+    bridges = sample_bridges(single, nodes, attachments, free=free)
+    assert bridges.attachment.tolist() == [row for row in range(20) if row != 2]
 
-    def draw():
-        stream = rng(0, "d")
-        drawer = BridgeSampler.from_encoded(single, nodes, stream, pairs="learned", counts="expected")
-        return drawer.sample(attachments, stream, free)
-
-    found = draw()
-    assert found.attachment.tolist() == [row for row in range(20) if row != 2]
-
-    def masked(run, free, stream):
+    def sample_from_all_pairs(run, free, stream):
         ptr = run.attachments.ptr
-        left, right = run.attachments.node_pairs(np.arange(ptr[-1]), np.repeat(
-            np.arange(len(run.attachments)), np.diff(ptr)))  # fmt: skip
+        owner = np.repeat(np.arange(len(run.attachments)), np.diff(ptr))
+        left, right = run.attachments.node_pairs(np.arange(ptr[-1]), owner)
         odds = np.exp(np.clip(run.logits(), -30, 30)) * (free[left] & free[right])
-        at, pair = sample_without_replacement(odds, ptr, np.ones(len(ptr) - 1, np.int64), stream)
-        return at, *run.attachments.node_pairs(pair, at)
+        one = np.ones(len(ptr) - 1, np.int64)
+        attachment, pair = sample_without_replacement(odds, ptr, one, stream)
+        return attachment, *run.attachments.node_pairs(pair, attachment)
 
-    monkeypatch.setattr("gsx.stages.nn.bridge_sampling._sample_single_bridges", masked)
-    again = draw()
-    assert found.left.tolist() == again.left.tolist()
-    assert found.right.tolist() == again.right.tolist()
+    monkeypatch.setattr(
+        "gsx.stages.nn.bridge_sampling._sample_single_bridges", sample_from_all_pairs
+    )
+    expected = sample_bridges(single, nodes, attachments, free=free)
+    assert bridges.left.tolist() == expected.left.tolist()
+    assert bridges.right.tolist() == expected.right.tolist()
 
 
-def test_bridges_do_not_depend_on_how_pairs_are_cut_into_runs(model, monkeypatch):
-    _, nodes, attachments = encoded_pair(model)
-    whole = draw_bridges(model, nodes, attachments, rng(0, "d"))
+def test_bridges_do_not_depend_on_the_block_size(model, monkeypatch):
+    _, nodes, attachments = encoded_attachments(model)
+    bridges = sample_bridges(model, nodes, attachments)
     monkeypatch.setattr("gsx.stages.nn.bridge_sampling.BLOCK_PAIRS", 50)
-    small = draw_bridges(model, nodes, attachments, rng(0, "d"))
-    assert whole.left.tolist() == small.left.tolist()
+    small_blocks = sample_bridges(model, nodes, attachments)
+    assert bridges.left.tolist() == small_blocks.left.tolist()
 
 
-def test_diffusion_and_bridge_nodes_learn_and_draw(tmp_path):
-    text = PREPARE + '[bridge]\nepochs = 2\nmodel = "diffusion"\nbridge_nodes = true\n'
-    made = run_recipe(tmp_path, text)
-    model = load_model(made["bridge"])
-    assert quality(made)["edge_auc"] > 0.7
-    assert quality(made)["bridge_node"] == {"accuracy": 1.0, "most_frequent": 1.0}
-    _, nodes, attachments = encoded_pair(model)
-    found = draw_bridges(model, nodes, attachments, rng(0, "d"))
-    assert set(found.attachment.tolist()) == set(range(20))
+def test_diffusion_model_with_bridge_nodes_trains_and_samples(tmp_path):
+    recipe = PREPARE + '[bridge]\nepochs = 2\nmodel = "diffusion"\nbridge_nodes = true\n'
+    artifact = run_recipe(tmp_path, recipe)["bridge"]
+    model = load_model(artifact)
+    quality = artifact.manifest.summary["quality"]
+    assert quality["edge_auc"] > 0.7
+    assert quality["bridge_node"] == {"accuracy": 1.0, "most_frequent": 1.0}
+    _, nodes, attachments = encoded_attachments(model)
+    bridges = sample_bridges(model, nodes, attachments)
+    assert set(bridges.attachment.tolist()) == set(range(20))
 
 
-def test_noise_goes_from_nothing_to_everything():
+def test_noise_increases_from_none_to_full():
     assert float(keep_probability(torch.tensor(0.0))) == 1
-    assert float(keep_probability(torch.tensor(float(DIFFUSION_STEPS)))) == pytest.approx(0, abs=1e-12)
+    last = keep_probability(torch.tensor(float(DIFFUSION_STEPS)))
+    assert float(last) == pytest.approx(0, abs=1e-12)
     bits = torch.tensor([1.0, 0.0]).repeat(20_000)
     level, rate = torch.full((40_000,), 0.5), torch.full((40_000,), 0.2)
     noisy = add_noise(bits, rate, level, torch.Generator().manual_seed(0))
@@ -190,63 +201,71 @@ def test_noise_goes_from_nothing_to_everything():
     assert float(noisy[1::2].mean()) == pytest.approx(0.1, abs=0.02)
 
 
-def test_the_step_back_is_the_rule_of_bayes():
-    """Count what the forward process does, and compare."""
+def test_reverse_step_probability_equals_frequencies_of_the_forward_process():
     step, rate = 5, 0.3
     stream = np.random.default_rng(0)
     size = 400_000
-    before = float(keep_probability(torch.tensor(float(step - 1))))
-    now = float(keep_probability(torch.tensor(float(step))))
-    true = stream.random(size) < 0.4
-    earlier_bits = np.where(stream.random(size) < before, true, stream.random(size) < rate)
-    later = np.where(stream.random(size) < now / before, earlier_bits, stream.random(size) < rate)
-    seen = torch.tensor([1.0, 0.0])
-    # Given the true bit, the step back does not depend on how likely it was.
+    keep_before = float(keep_probability(torch.tensor(float(step - 1))))
+    keep_now = float(keep_probability(torch.tensor(float(step))))
+    clean = stream.random(size) < 0.4
+    previous = np.where(stream.random(size) < keep_before, clean, stream.random(size) < rate)
+    is_kept = stream.random(size) < keep_now / keep_before
+    current = np.where(is_kept, previous, stream.random(size) < rate)
+    # Given the clean bit, the reverse step does not depend on the probability of that bit.
     for value in (0, 1):
-        belief = torch.full((2,), float(value))
-        told = reverse_step_probability(seen, belief, torch.full((2,), rate), step)
+        probability = reverse_step_probability(
+            torch.tensor([1.0, 0.0]),
+            torch.full((2,), float(value)),
+            torch.full((2,), rate),
+            step,
+        )
         for column, bit in enumerate((True, False)):
-            chosen = (true == bool(value)) & (later == bit)
-            assert float(told[column]) == pytest.approx(earlier_bits[chosen].mean(), abs=0.01)
+            chosen = (clean == bool(value)) & (current == bit)
+            assert float(probability[column]) == pytest.approx(previous[chosen].mean(), abs=0.01)
 
 
 def test_pairs_of_a_large_cut_are_sampled_and_weighted(monkeypatch):
     table = motif_split("train", 0, 60).select(["node_feat"])
-    code = fit_bridge_encoding(table)
-    cut = cut_graphs(table, code, rng(0, "cut"), levels=1)
-    every = cross_pairs(cut, rng(0, "p"))
+    cuts = cut_graphs(table, fit_bridge_encoding(table), rng(0, "cut"), levels=1)
+    all_pairs = cross_pairs(cuts, rng(0, "p"))
     monkeypatch.setattr("gsx.stages.bridge.cut_dataset.PAIRS_PER_CUT", 10)
-    some = cross_pairs(cut, rng(0, "p"))
-    assert len(some.left) < len(every.left)
-    assert some.bridged.sum() == every.bridged.sum()
-    sizes = cut.left.num_nodes * cut.right.num_nodes
-    for pairs in (every, some):
+    sampled = cross_pairs(cuts, rng(0, "p"))
+    assert len(sampled.left) < len(all_pairs.left)
+    assert sampled.bridged.sum() == all_pairs.bridged.sum()
+    sizes = cuts.left.num_nodes * cuts.right.num_nodes
+    for pairs in (all_pairs, sampled):
         assert np.bincount(pairs.cut, pairs.weight) == pytest.approx(sizes)
 
 
-def test_cuts_remember_the_edges_they_removed():
+def test_cut_graphs_have_the_removed_edges_as_bridges():
     table = motif_split("train", 0, 50).select(["node_feat"])
-    cut = cut_graphs(table, fit_bridge_encoding(table), rng(0, "cut"), levels=1)
-    kept_edges = cut.left.num_edges + cut.right.num_edges
-    assert (kept_edges + 2 * np.diff(cut.bridge_left.ptr)).tolist() == table.num_edges.tolist()
-    assert (
-        cut.bridge_left.values < np.repeat(cut.left.num_nodes, np.diff(cut.bridge_left.ptr))
-    ).all()
+    cuts = cut_graphs(table, fit_bridge_encoding(table), rng(0, "cut"), levels=1)
+    remaining = cuts.left.num_edges + cuts.right.num_edges
+    num_bridges = np.diff(cuts.bridge_left.ptr)
+    assert (remaining + 2 * num_bridges).tolist() == table.num_edges.tolist()
+    assert (cuts.bridge_left.values < np.repeat(cuts.left.num_nodes, num_bridges)).all()
 
 
-def test_a_wedge_takes_out_a_node_between_two_others():
+def test_removed_middle_node_has_two_distinct_neighbors():
     table = motif_split("train", 0, 50).select(["node_feat"])
-    wedge = remove_middle_nodes(table, fit_bridge_encoding(table), rng(0, "w"))
-    assert (wedge.graphs.num_nodes == table.num_nodes - 1).all()
-    assert (wedge.left != wedge.right).all()
-    assert (np.maximum(wedge.left, wedge.right) < wedge.graphs.num_nodes).all()
-    assert len(global_edges(wedge.graphs)[0]) < table.total_edges
+    removed = remove_middle_nodes(table, fit_bridge_encoding(table), rng(0, "w"))
+    assert (removed.graphs.num_nodes == table.num_nodes - 1).all()
+    assert (removed.left != removed.right).all()
+    assert (np.maximum(removed.left, removed.right) < removed.graphs.num_nodes).all()
+    assert len(global_edges(removed.graphs)[0]) < table.total_edges
 
 
-def test_frequent_rows_come_first():
+def test_frequent_rows_are_sorted_by_frequency():
     rows = np.array([[1, 2], [3, 4], [3, 4], [3, 4]], dtype=np.int8)
     assert frequent_rows(rows) == (((3.0, 4.0), (1.0, 2.0)), (0.75, 0.25))
     assert frequent_rows(np.zeros((4, 0))) == ((), ())
+
+
+def test_weights_of_another_architecture_are_rejected(model):
+    shape = msgspec.structs.replace(model.shape, width=8)
+    weights = {name: torch.from_numpy(value) for name, value in model.weights().items()}
+    with pytest.raises(ArtifactError, match="weights of the encoder do not match"):
+        BridgeModel.load(shape, weights, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -258,14 +277,12 @@ def test_frequent_rows_come_first():
         ({"kl_weight": float("nan")}, "kl_weight must not be negative; got nan"),
     ],
 )
-def test_impossible_options_are_refused(options, message):
+def test_options_out_of_range_are_rejected(options, message):
     with pytest.raises(UsageError, match=message):
         resolve(BridgeConfig(**options))
 
 
-def test_graphs_without_edges_are_refused_before_anything_is_learned(tmp_path):
-    from tests.support.run_stages import corpus_without_edges, run_stage
-
+def test_corpus_without_edges_is_rejected(tmp_path):
     corpus = corpus_without_edges(tmp_path)
     with pytest.raises(StageError, match="nothing to learn bridges"):
         run_stage(tmp_path, "bridge", {}, {"prepare": corpus})

@@ -228,7 +228,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
         (("prepare", "--smiles", "x.csv", "--target", "y"), 2,
          "no file x.csv. Name it: `gsx prepare --smiles FILE.csv`."),
         (("prepare", "motif-size", "--domain", "size"), 2,
-         "motif-size has no option `domain`. It has none of its own."),
+         "motif-size has no option `domain`. It has no options."),
         (("prepare", "motif-size", "--num-graphs", "0"), 2, "num_graphs must lie in 1.."),
         (("prepare", "motif-size", "--frm", "zarr"), 2, "No such option '--frm'"),
         (("show",), 2, "Name one, or use `--kind KIND --latest`."),
@@ -314,8 +314,8 @@ def test_raw_files_are_found_in_the_directory_of_the_environment_variable(tmp_pa
     rejected = gsx("prepare", "hiv-size", cwd=tmp_path)
     assert rejected.returncode == 2
     assert rejected.stderr.startswith(
-        "Error (in gsx prepare): hiv-size is made from hiv/HIV.csv.gz or hiv/HIV.csv, and no "
-        "folder of raw files is named.\n"
+        "Error (in gsx prepare): hiv-size needs hiv/HIV.csv.gz or hiv/HIV.csv, and no raw data "
+        "directory is set.\n"
     )
 
 
@@ -334,7 +334,7 @@ def test_a_table_of_molecules_is_prepared_with_the_given_options(tmp_path):
     assert "left out: 1 rows of the raw file that RDKit cannot read" in shown
     rejected = gsx(*words, "--strict", "--force", cwd=tmp_path)
     assert rejected.returncode == 4
-    assert "my mols.csv: 1 of 41 SMILES cannot be read:\n  row 40: `C(`" in rejected.stderr
+    assert "my mols.csv: 1 of 41 SMILES are unreadable:\n  row 40: `C(`" in rejected.stderr
 
 
 def test_strict_rejects_a_corpus_that_was_built_without_it(tmp_path):
@@ -351,7 +351,7 @@ def test_strict_rejects_a_corpus_that_was_built_without_it(tmp_path):
     assert shown.endswith("  …  (`--json` lists them)\n")
     rejected = gsx(*words, "--strict", cwd=tmp_path)
     assert rejected.returncode == 4
-    assert "mine.csv: 12 of 52 SMILES cannot be read:\n  row 40: `C(`" in rejected.stderr
+    assert "mine.csv: 12 of 52 SMILES are unreadable:\n  row 40: `C(`" in rejected.stderr
 
 
 def test_generate_suggests_the_nearest_dataset_name(tmp_path):

@@ -1,4 +1,4 @@
-"""The extractor stage, run for real on a small Motif corpus."""
+"""The extract stage on a small Motif corpus."""
 
 from types import SimpleNamespace
 
@@ -7,64 +7,67 @@ import pytest
 from safetensors.numpy import load
 
 from gsx.errors import StageError, UsageError
-from gsx.pipeline.plan import make_plan
-from gsx.pipeline.recipe import parse_recipe
-from gsx.pipeline.runner import run_plan
 from gsx.ragged import row_indices
 from gsx.schema import CorpusInfo, Environment, corpus_columns
+from gsx.stages.extract.data import build_extractor_data
 from gsx.stages.extract.stage import ExtractConfig, read_training_graphs, resolve
 from gsx.stages.graphs.subgraphs import induced_subgraphs, is_connected
-from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
+from tests.support.run_stages import run_recipe
 
 RECIPE = '[prepare]\ndataset = "motif-base"\nnum_graphs = 2000\n[extract]\nset_epochs = 6\n'
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The artifacts of a small run, by stage."""
-    store = Store.at(tmp_path_factory.mktemp("extract"))
-    plan = make_plan(parse_recipe(RECIPE, "r.toml"))
-    return {step.name: built.artifact for step, built in run_plan(plan, store)}
+def read_subgraphs(artifact):
+    return load(artifact.location.read_bytes("pieces.safetensors", limit=1 << 30))
 
 
 @pytest.fixture(scope="module")
-def pieces(made):
-    return load(made["extract"].location.read_bytes("pieces.safetensors", limit=1 << 30))
+def artifacts(tmp_path_factory):
+    """Artifacts of a small run, by stage."""
+    return run_recipe(tmp_path_factory.mktemp("extract"), RECIPE)
 
 
-def test_the_motif_is_found_in_nearly_every_graph(made):
-    quality = made["extract"].manifest.summary["quality"]["causal"]
-    assert quality["node_auc"] >= 0.98
-    assert quality["exact"] >= 0.9
+@pytest.fixture(scope="module")
+def quality(artifacts):
+    return artifacts["extract"].manifest.summary["quality"]
 
 
-def test_quality_is_told_per_environment(made):
-    quality = made["extract"].manifest.summary["quality"]["causal"]
-    assert [row["env_id"] for row in quality["per_environment"]] == [0, 1, 2]
-    assert all(row["iou"] > 0.8 for row in quality["per_environment"])
-    told = made["extract"].manifest.summary["quality"]["label_told_per_environment"]
-    assert [row["env_id"] for row in told] == [0, 1, 2]
-    assert all(row["piece"] > row["rest"] for row in told)
+@pytest.fixture(scope="module")
+def subgraphs(artifacts):
+    return read_subgraphs(artifacts["extract"])
 
 
-def test_the_piece_tells_the_label_and_the_rest_does_not(made):
-    told = made["extract"].manifest.summary["quality"]["label_told_held_out"]
-    assert told["piece"] > 0.85
-    assert told["rest"] < 0.6
+def test_motif_is_the_causal_subgraph_of_nearly_every_graph(quality):
+    assert quality["causal"]["node_auc"] >= 0.98
+    assert quality["causal"]["exact"] >= 0.9
 
 
-def test_every_training_graph_has_a_connected_causal_piece(made, pieces):
-    train = Corpus(made["prepare"]).table(split="train")
-    assert pieces["graph_id"].tolist() == train.graph["graph_id"].tolist()
-    causal = pieces["causal"].astype(bool)
+def test_metrics_are_reported_per_environment(quality):
+    truth = quality["causal"]["per_environment"]
+    assert [row["env_id"] for row in truth] == [0, 1, 2]
+    assert all(row["iou"] > 0.8 for row in truth)
+    predictions = quality["label_told_per_environment"]
+    assert [row["env_id"] for row in predictions] == [0, 1, 2]
+    assert all(row["piece"] > row["rest"] for row in predictions)
+
+
+def test_causal_subgraph_predicts_the_label_and_the_remaining_graph_does_not(quality):
+    accuracy = quality["label_told_held_out"]
+    assert accuracy["piece"] > 0.85
+    assert accuracy["rest"] < 0.6
+
+
+def test_every_training_graph_has_a_connected_causal_subgraph(artifacts, subgraphs):
+    train = Corpus(artifacts["prepare"]).table(split="train")
+    assert subgraphs["graph_id"].tolist() == train.graph["graph_id"].tolist()
+    causal = subgraphs["causal"].astype(bool)
     assert np.bincount(row_indices(train.node_ptr), causal).min() >= 2
-    part, _ = induced_subgraphs(train, causal)
-    assert is_connected(part).all()
+    assert is_connected(induced_subgraphs(train, causal)[0]).all()
 
 
-def test_causal_and_environmental_pieces_share_no_node(pieces):
-    assert not (pieces["causal"] & pieces["environmental"]).any()
+def test_causal_and_environmental_subgraphs_are_disjoint(subgraphs):
+    assert not (subgraphs["causal"] & subgraphs["environmental"]).any()
 
 
 TINY = """[prepare]
@@ -80,31 +83,25 @@ partners = 2
 
 
 @pytest.mark.parametrize("extractor", ["posterior", "pair"])
-def test_the_same_seed_gives_the_same_bytes(tmp_path, extractor):
-    plan = make_plan(parse_recipe(TINY.format(extractor), "r.toml"))
-    left, right = (
-        {step.name: built.artifact for step, built in run_plan(plan, Store.at(tmp_path / name))}
-        for name in ("left", "right")
+def test_same_seed_gives_identical_bytes(tmp_path, extractor):
+    first, second = (
+        run_recipe(tmp_path / name, TINY.format(extractor)) for name in ("first", "second")
     )
-    assert left["extract"].manifest.files == right["extract"].manifest.files
+    assert first["extract"].manifest.files == second["extract"].manifest.files
 
 
-def test_truth_never_reaches_the_extractor(made, tmp_path):
-    """Permuting the truth columns changes the report and nothing that was learned or cut."""
-    from gsx.stages.extract.data import build_extractor_data
-
-    corpus = Corpus(made["prepare"])
+def test_extractor_data_does_not_depend_on_the_ground_truth(artifacts):
+    corpus = Corpus(artifacts["prepare"])
     table = corpus.table(split="train")
-    other = table.with_columns(node={"node_truth": 1 - table.node["node_truth"]})
-    left, right = build_extractor_data(table, corpus.info), build_extractor_data(other, corpus.info)
-    assert left.graphs.equals(right.graphs)
-    assert np.array_equal(left.y, right.y)
+    inverted = table.with_columns(node={"node_truth": 1 - table.node["node_truth"]})
+    data, other = (build_extractor_data(each, corpus.info) for each in (table, inverted))
+    assert data.graphs.equals(other.graphs)
+    assert np.array_equal(data.y, other.y)
 
 
-def test_pair_learning_writes_the_same_kind_of_artifact(tmp_path):
-    plan = make_plan(parse_recipe(TINY.format("pair"), "r.toml"))
-    made = {step.name: built.artifact for step, built in run_plan(plan, Store.at(tmp_path))}
-    manifest = made["extract"].manifest
+def test_pair_extractor_writes_the_same_kind_of_artifact(tmp_path):
+    extractor = run_recipe(tmp_path, TINY.format("pair"))["extract"]
+    manifest = extractor.manifest
     assert manifest.kind == "extractor"
     assert sorted(manifest.files) == [
         "causal.safetensors",
@@ -116,11 +113,11 @@ def test_pair_learning_writes_the_same_kind_of_artifact(tmp_path):
     quality = manifest.summary["quality"]
     assert set(quality["causal"]) == {"node_auc", "iou", "exact", "per_environment"}
     assert set(quality["label_told_held_out"]) == {"piece", "rest", "whole"}
-    pieces = load(made["extract"].location.read_bytes("pieces.safetensors", limit=1 << 30))
-    assert not (pieces["causal"] & pieces["environmental"]).any()
+    subgraphs = read_subgraphs(extractor)
+    assert not (subgraphs["causal"] & subgraphs["environmental"]).any()
 
 
-def test_sparse_features_are_refused():
+def test_sparse_features_are_rejected():
     columns = corpus_columns(outputs=2, num_features=9, sparse=True)
     info = CorpusInfo(
         name="pages",
@@ -130,13 +127,16 @@ def test_sparse_features_are_refused():
         columns=columns,
         num_features=9,
     )
-    with pytest.raises(StageError) as caught:
+    with pytest.raises(StageError) as error:
         read_training_graphs(SimpleNamespace(info=info))
-    assert str(caught.value) == "pages has sparse node features, which extractors do not read yet."
+    assert str(error.value) == (
+        "pages has sparse node features, which extractors do not support. Prepare it with dense "
+        "features."
+    )
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "message"),
     [
         ({"width": 0}, "width must be at least 1; got 0"),
         ({"node_epochs": 0}, "node_epochs must be at least 1; got 0"),
@@ -145,7 +145,7 @@ def test_sparse_features_are_refused():
         ({"partners": 0}, "partners must be at least 1; got 0"),
     ],
 )
-def test_numbers_that_cannot_work_are_refused_early(options, text):
-    with pytest.raises(UsageError) as caught:
+def test_options_out_of_range_are_rejected(options, message):
+    with pytest.raises(UsageError) as error:
         resolve(ExtractConfig(**options))
-    assert str(caught.value) == text
+    assert str(error.value) == message

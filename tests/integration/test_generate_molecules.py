@@ -1,7 +1,5 @@
 """Spliced molecules: validity, cuts, bridges, labels and quality metrics."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from rdkit import Chem
@@ -12,22 +10,16 @@ from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import decode_texts
 from gsx.schema import ORIGINS
-from gsx.stages.chem.features import molecular
-from gsx.stages.chem.fragments import units
+from gsx.stages.chem.features import is_molecular
+from gsx.stages.chem.fragments import rigid_units
 from gsx.stages.chem.smiles_reader import read_molecules
 from gsx.stages.graphs.subgraphs import global_edges, is_connected
 from gsx.stages.graphs.wl_hash import wl_hashes
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 from tests.support.run_stages import run_stage
+from tests.support.smiles import SMILES
 
-LEFT = ("C", "CC", "CO", "N", "CN(C)", "FC(F)(F)", "C#CC", "N#CC", "O=C(O)C", "CS")
-RINGS = ("c1ccc({})cc1", "c1cc({})cnc1", "C1CCN({})CC1", "c1cc2c(cc1{})[nH]cc2", "C1CC1{}")
-RIGHT = ("C(=O)O", "S(=O)(=O)N", "[N+](=O)[O-]", "OCC", "C(=O)NCC", "Br", "P(=O)(O)O")
-SMILES = [
-    left + ring.format("CC" + right)
-    for left, ring, right in product(LEFT, RINGS, RIGHT)
-]  # fmt: skip
 SALTS = ["C" * length + "C(=O)[O-].[Na+]" for length in range(20, 30)]
 
 
@@ -56,8 +48,10 @@ def spliced(built):
 
 
 def test_corpora_of_molecules_are_recognized(built, motif_path):
-    assert molecular(Corpus(built["prepare"]).info)
-    assert not molecular(Corpus(Store.at(motif_path.parent.parent).resolve(str(motif_path))).info)
+    assert is_molecular(Corpus(built["prepare"]).info)
+    assert not is_molecular(
+        Corpus(Store.at(motif_path.parent.parent).resolve(str(motif_path))).info
+    )
 
 
 def test_smiles_of_splices_parse_to_the_same_graphs(spliced):
@@ -104,7 +98,7 @@ def test_splices_are_connected_and_none_was_rejected_as_invalid(built, spliced):
 def test_no_ring_and_no_multiple_bond_is_cut(built, spliced):
     """A splice holds all atoms of a source unit or none."""
     source = Corpus(built["prepare"]).table(split="train")
-    unit = units(source)
+    unit = rigid_units(source)
     row_of = {int(id_): row for row, id_ in enumerate(source.graph["graph_id"])}
     sizes = np.bincount(unit)
     parents = spliced.lists("graph", "provenance.parents")

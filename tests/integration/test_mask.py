@@ -1,4 +1,4 @@
-"""The mask stage: features of the environment are found, truth is not used, bad data is refused."""
+"""The mask stage: accuracy, independence from ground truth, rejected data, feature ranges."""
 
 import json
 
@@ -9,7 +9,7 @@ from safetensors.numpy import load
 
 from gsx.errors import StageError, UsageError
 from gsx.stages.graphs.feature_variance import FeatureRanges
-from gsx.stages.mask.feature_ranges import dataset_ranges, parse_feature_range, override_ranges
+from gsx.stages.mask.feature_ranges import dataset_ranges, override_ranges, parse_feature_range
 from gsx.stages.mask.feature_statistics import compute_feature_statistics, require_finite
 from gsx.stages.mask.metrics import selection_scores
 from gsx.stages.mask.stage import MaskConfig, resolve
@@ -24,17 +24,17 @@ from tests.support.synthetic_corpora import (
 )
 
 
-def mask_of(folder, corpus, **options):
+def run_mask(folder, corpus, **options):
     return run_stage(folder, "mask", options, {"prepare": corpus})
 
 
-def arrays(artifact):
+def read_arrays(artifact):
     return load(artifact.location.read_bytes("mask.safetensors", limit=1 << 24))
 
 
 def planted_f1(artifact):
     truth = planted_rows(9)[3]
-    return selection_scores(arrays(artifact)["mask"] == 1, truth)["f1"]
+    return selection_scores(read_arrays(artifact)["mask"] == 1, truth)["f1"]
 
 
 @pytest.mark.parametrize(
@@ -48,35 +48,37 @@ def planted_f1(artifact):
     ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_planted_features_of_the_environment_are_found(tmp_path, make, options, seed):
+def test_planted_environment_features_are_selected(tmp_path, make, options, seed):
     corpus = write_planted(tmp_path, *make(1200, seed, **options))
-    assert planted_f1(mask_of(tmp_path, corpus)) >= 0.95
+    assert planted_f1(run_mask(tmp_path, corpus)) >= 0.95
 
 
 @pytest.mark.parametrize("dataset", ["cbas-color", "fsmotif-size-color", "fsmotif-base-color"])
-def test_colors_are_called_non_causal(tmp_path, dataset):
-    made = run_recipe(tmp_path, f'[prepare]\ndataset = "{dataset}"\n[mask]\n')
-    quality = made["mask"].manifest.summary["quality"]
+def test_colors_are_selected_as_non_causal(tmp_path, dataset):
+    mask = run_recipe(tmp_path, f'[prepare]\ndataset = "{dataset}"\n[mask]\n')["mask"]
+    quality = mask.manifest.summary["quality"]
     assert quality["truth"]["f1"] >= 0.95
-    shown = json.loads(command("show", made["mask"].key, "--store", tmp_path, "--json").out)
+    shown = json.loads(command("show", mask.key, "--store", tmp_path, "--json").out)
     assert shown["quality"] == quality
     assert "called non-causal" in shown["summary"]["words"]
 
 
-def test_the_artifact_says_what_was_found(tmp_path):
+def test_artifact_contains_scores_features_and_history(tmp_path):
     corpus = write_planted(tmp_path, *planted_nodes(1200))
-    mask = mask_of(tmp_path, corpus)
-    found = arrays(mask)
+    mask = run_mask(tmp_path, corpus)
+    arrays = read_arrays(mask)
     quality = mask.manifest.summary["quality"]
-    assert (found["score"] > quality["threshold"]).tolist() == (found["mask"] == 1).tolist()
-    expected = quality["k1"] * found["within_labels"] - quality["k2"] * found["within_environments"]
-    assert found["score"] == pytest.approx(expected)
-    assert (found["low"] < found["high"]).all()
-    called = json.loads(mask.location.read_bytes("called.json", limit=1 << 20))
-    assert sorted(called["non_causal"], key=int) == ["6", "7", "8", "9", "10", "11"]
-    assert sorted(called["kept"], key=int) == ["0", "1", "2", "3", "4", "5"]
-    assert called["words"].startswith("6 of 12 features of planted-nodes are called non-causal")
-    assert "; 6 are kept as they are." in called["words"]
+    assert (arrays["score"] > quality["threshold"]).tolist() == (arrays["mask"] == 1).tolist()
+    expected = (
+        quality["k1"] * arrays["within_labels"] - quality["k2"] * arrays["within_environments"]
+    )
+    assert arrays["score"] == pytest.approx(expected)
+    assert (arrays["low"] < arrays["high"]).all()
+    roles = json.loads(mask.location.read_bytes("called.json", limit=1 << 20))
+    assert sorted(roles["non_causal"], key=int) == ["6", "7", "8", "9", "10", "11"]
+    assert sorted(roles["kept"], key=int) == ["0", "1", "2", "3", "4", "5"]
+    assert roles["words"].startswith("6 of 12 features of planted-nodes are called non-causal")
+    assert "; 6 are kept as they are." in roles["words"]
     history = json.loads(mask.location.read_bytes("history.json", limit=1 << 20))
     losses = [row["label_loss"] for row in history["losses"]]
     assert np.mean(losses[-20:]) < 0.9 * np.mean(losses[:5])
@@ -84,100 +86,104 @@ def test_the_artifact_says_what_was_found(tmp_path):
     assert best["masked"] == quality["non_causal"] == 6
 
 
-def test_the_same_seed_gives_the_same_bytes(tmp_path):
+def test_same_seed_gives_identical_bytes(tmp_path):
     corpus = write_planted(tmp_path, *planted_nodes(300))
-    first, again = (mask_of(tmp_path / name, corpus, steps=20) for name in "ab")
-    assert first.manifest.digest == again.manifest.digest
+    first, second = (run_mask(tmp_path / name, corpus, steps=20) for name in "ab")
+    assert first.manifest.digest == second.manifest.digest
 
 
-def test_nothing_but_training_nodes_is_seen(tmp_path):
+def test_held_out_nodes_have_no_influence(tmp_path):
     table, info = planted_nodes(300)
-    held = table.dense("node", "node_split") != 0
+    held_out = table.dense("node", "node_split") != 0
     features = np.array(table.dense("node", "node_feat"))
-    features[held] += 100
-    label = np.where(held, 0, table.dense("node", "node_label")).astype(np.int32)
+    features[held_out] += 100
+    label = np.where(held_out, 0, table.dense("node", "node_label")).astype(np.int32)
     y = np.eye(3, dtype=np.float32)[label]
     changed = table.with_columns(node={"node_feat": features, "node_label": label, "node_y": y})
-    plain, other = (
-        mask_of(tmp_path / name, write_planted(tmp_path / name, each, info), steps=20)
-        for name, each in (("a", table), ("b", changed))
+    original, other = (
+        run_mask(tmp_path / name, write_planted(tmp_path / name, nodes, info), steps=20)
+        for name, nodes in (("a", table), ("b", changed))
     )
-    assert plain.manifest.digest == other.manifest.digest
+    assert original.manifest.digest == other.manifest.digest
 
 
-def test_held_out_graphs_are_not_seen(tmp_path):
+def test_held_out_graphs_have_no_influence(tmp_path):
     table, info = planted_graphs(300)
-    last = np.repeat(np.arange(300) >= 200, 3)
-    features = np.where(last[:, None], 9, table.dense("node", "node_feat")).astype(np.float32)
+    held_out = np.repeat(np.arange(300) >= 200, 3)
+    features = np.where(held_out[:, None], 9, table.dense("node", "node_feat")).astype(np.float32)
     changed = table.with_columns(node={"node_feat": features})
-    plain, other = (
-        mask_of(tmp_path / name, write_planted(tmp_path / name, each, info, held_out=100), steps=20)
-        for name, each in (("a", table), ("b", changed))
+    original, other = (
+        run_mask(
+            tmp_path / name, write_planted(tmp_path / name, graphs, info, held_out=100), steps=20
+        )
+        for name, graphs in (("a", table), ("b", changed))
     )
-    assert plain.manifest.digest == other.manifest.digest
+    assert original.manifest.digest == other.manifest.digest
 
 
-def test_the_truth_is_used_for_the_report_alone(tmp_path):
+def test_true_mask_changes_the_reported_quality_only(tmp_path):
     table, info = planted_graphs(300)
-    named = msgspec.structs.replace(info, name="cmnist-color")
-    plain, known = (
-        mask_of(tmp_path / name, write_planted(tmp_path / name, table, each), steps=20)
-        for name, each in (("a", info), ("b", named))
+    color_info = msgspec.structs.replace(info, name="cmnist-color")
+    without_truth, with_truth = (
+        run_mask(tmp_path / name, write_planted(tmp_path / name, table, corpus_info), steps=20)
+        for name, corpus_info in (("a", info), ("b", color_info))
     )
-    assert "truth" not in plain.manifest.summary["quality"]
-    assert known.manifest.summary["quality"]["truth"]["recall"] < 1
+    assert "truth" not in without_truth.manifest.summary["quality"]
+    assert with_truth.manifest.summary["quality"]["truth"]["recall"] < 1
     for name in ("mask.safetensors", "history.json"):
-        assert plain.manifest.files[name] == known.manifest.files[name]
+        assert without_truth.manifest.files[name] == with_truth.manifest.files[name]
 
 
-def test_moments_do_not_depend_on_shards(tmp_path):
+def test_statistics_over_shards_equal_those_of_the_whole_table(tmp_path):
     corpus = write_planted(tmp_path, *planted_graphs(250))
-    found = compute_feature_statistics(Corpus(corpus), seed=0, most=1000)
+    statistics = compute_feature_statistics(Corpus(corpus), seed=0, max_samples=1000)
     whole, _ = planted_graphs(250)
     features = whole.dense("node", "node_feat").astype(np.float64)
-    assert found.mean == pytest.approx(features.mean(axis=0))
-    assert found.std == pytest.approx(features.std(axis=0, ddof=1))
-    assert found.domains.low == pytest.approx(features.min(axis=0))
-    assert (found.total, found.classes, found.envs) == (250, 3, 4)
-    few = compute_feature_statistics(Corpus(corpus), seed=0, most=50)
+    assert statistics.mean == pytest.approx(features.mean(axis=0))
+    assert statistics.std == pytest.approx(features.std(axis=0, ddof=1))
+    assert statistics.ranges.low == pytest.approx(features.min(axis=0))
+    assert statistics.num_samples == 250
+    assert (statistics.num_classes, statistics.num_environments) == (3, 4)
+    few = compute_feature_statistics(Corpus(corpus), seed=0, max_samples=50)
     assert 20 < len(few.samples) < 80
-    assert np.array_equal(few.in_envs, found.in_envs)
+    assert np.array_equal(few.within_environments, statistics.within_environments)
 
 
-def changed_nodes(folder, **columns):
+def write_changed_nodes(folder, **columns):
     table, info = planted_nodes(60)
-    made = {
+    changed = {
         name: np.broadcast_to(value, table.node[name].shape).astype(table.node[name].dtype)
         for name, value in columns.items()
     }
-    return write_planted(folder, table.with_columns(node=made), info)
+    return write_planted(folder, table.with_columns(node=changed), info)
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
         ({"node_env_id": 2},
-         "all training nodes of planted-nodes have one environment: no feature can be told to vary "
-         "with it. Prepare the corpus with environments."),
+         "all training nodes of planted-nodes have one environment, so environment-dependent "
+         "features cannot be identified. Prepare the corpus with environments."),
         ({"node_env_id": -1},
-         "no training node of planted-nodes has a label and an environment; prepare it with "
-         "environments."),
+         "no training node of planted-nodes has a label and an environment. Prepare the corpus "
+         "with environments."),
         ({"node_label": 1, "node_y": [0, 1, 0]},
-         "all training nodes of planted-nodes have one label: no feature can be told to make it."),
+         "all training nodes of planted-nodes have one label, so causal features cannot be "
+         "identified. Prepare the corpus with at least two labels."),
         ({"node_feat": 3},
-         "all 12 features of planted-nodes are constant over its training data: nothing to "
-         "extrapolate. Leave FeatX out."),
+         "all 12 features of planted-nodes are constant over its training data, so there is "
+         "nothing to extrapolate. Omit --featx."),
     ],
 )  # fmt: skip
-def test_data_that_teaches_nothing_is_refused(tmp_path, columns, message):
-    corpus = changed_nodes(tmp_path, **columns)
+def test_uninformative_data_is_rejected(tmp_path, columns, message):
+    corpus = write_changed_nodes(tmp_path, **columns)
     with pytest.raises(StageError) as error:
-        mask_of(tmp_path, corpus)
+        run_mask(tmp_path, corpus)
     assert str(error.value) == message
     assert not (tmp_path / "mask").exists()
 
 
-def test_other_labels_than_classes_are_refused(tmp_path):
+def test_regression_is_rejected(tmp_path):
     table, info = planted_graphs(20)
     y = table.dense("graph", "y")[:, :1]
     label = np.full(20, -1, dtype=np.int32)
@@ -189,67 +195,69 @@ def test_other_labels_than_classes_are_refused(tmp_path):
         info, task="regression", outputs=("a",), metric="rmse", columns=tuple(columns)
     )
     corpus = write_planted(tmp_path, table.with_columns(graph={"y": y, "label": label}), info)
-    with pytest.raises(StageError, match="planted-graphs is regression; a mask compares samples"):
-        mask_of(tmp_path, corpus)
+    message = "planted-graphs has the task regression, but a mask compares samples"
+    with pytest.raises(StageError, match=message):
+        run_mask(tmp_path, corpus)
 
 
-def test_features_that_are_no_numbers_are_refused():
+def test_nan_features_are_rejected():
     with pytest.raises(StageError) as error:
         require_finite(np.array([[0.0, np.nan]]), "planted")
     assert str(error.value) == (
         "planted has training features that are NaN or infinite. Clean the source data; gsx does "
-        "not guess features."
+        "not impute features."
     )
 
 
-def test_a_constant_feature_is_never_masked_and_is_named(tmp_path):
+def test_constant_feature_is_never_masked_and_is_counted(tmp_path):
     table, info = planted_nodes(600)
     features = np.array(table.dense("node", "node_feat"))
     features[:, 9] = 2
     corpus = write_planted(tmp_path, table.with_columns(node={"node_feat": features}), info)
-    mask = mask_of(tmp_path, corpus)
-    assert arrays(mask)["mask"][9] == 0
+    mask = run_mask(tmp_path, corpus)
+    assert read_arrays(mask)["mask"][9] == 0
     assert mask.manifest.summary["words"].endswith("; 6 are kept as they are, 1 never vary.")
 
 
-def test_a_mask_of_nothing_or_of_everything_says_so(tmp_path):
+def test_masks_of_all_or_no_features_have_a_warning(tmp_path):
     table, info = planted_nodes(600)
     features = table.dense("node", "node_feat")
     spurious = np.hstack([features[:, 6:], features[:, 6:]])
     causal = np.hstack([features[:, :6], features[:, :6]])
-    warnings = [
-        mask_of(folder, write_planted(folder, table.with_columns(node={"node_feat": each}), info))
-        .manifest.warnings
-        for folder, each in ((tmp_path / "a", spurious), (tmp_path / "b", causal))
-    ]  # fmt: skip
-    assert warnings[0] == (
+
+    def warnings(name, values):
+        changed = table.with_columns(node={"node_feat": values})
+        corpus = write_planted(tmp_path / name, changed, info)
+        return run_mask(tmp_path / name, corpus).manifest.warnings
+
+    assert warnings("a", spurious) == (
         "every feature of planted-nodes that varies is called non-causal: labels must be told "
         "from structure, or from what features have in common between nodes",
     )
-    assert warnings[1] == (
+    assert warnings("b", causal) == (
         "No feature of planted-nodes is called non-causal: nothing to extrapolate.",
     )
 
 
-def test_given_domains_replace_inferred_ones(tmp_path):
+def test_configured_ranges_replace_inferred_ones(tmp_path):
     corpus = write_planted(tmp_path, *planted_nodes(300))
-    mask = mask_of(tmp_path, corpus, steps=5, domains=["-9..9", "2-3=-20..20", "5=-8..8"])
-    found = arrays(mask)
-    assert found["low"].tolist() == [-9, -9, -20, -20, -9, -8, -9, -9, -9, -9, -9, -9]
-    assert found["high"].tolist() == [9, 9, 20, 20, 9, 8, 9, 9, 9, 9, 9, 9]
+    mask = run_mask(tmp_path, corpus, steps=5, domains=["-9..9", "2-3=-20..20", "5=-8..8"])
+    arrays = read_arrays(mask)
+    assert arrays["low"].tolist() == [-9, -9, -20, -20, -9, -8, -9, -9, -9, -9, -9, -9]
+    assert arrays["high"].tolist() == [9, 9, 20, 20, 9, 8, 9, 9, 9, 9, 9, 9]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1", "a domain is LOW..HIGH, LOW..HIGH:STEP or FEATURE=LOW..HIGH, such as 0..1, 0..255:1 "
-              "or 0-2=0..1; got `1`"),
-        ("2..1", "the domain `2..1` must go from a lower to a higher value"),
-        ("0..1:0.3", "the step of the domain `0..1:0.3` must divide its length"),
-        ("5-2=0..1", "the features of the domain `5-2=0..1` must count upwards"),
+        ("1", "`1` is not a feature range. Write LOW..HIGH, LOW..HIGH:STEP or FEATURE=LOW..HIGH, "
+              "such as 0..1, 0..255:1 or 0-2=0..1."),
+        ("2..1", "feature range `2..1`: LOW must be less than HIGH"),
+        ("0..1:0.3", "feature range `0..1:0.3`: STEP must divide HIGH - LOW"),
+        ("5-2=0..1", "feature range `5-2=0..1`: the first feature must not exceed the last"),
     ],
 )  # fmt: skip
-def test_what_is_no_domain_is_refused(text, message):
+def test_invalid_ranges_are_rejected(text, message):
     with pytest.raises(UsageError) as error:
         resolve(MaskConfig(domains=(text,)))
     assert str(error.value) == message
@@ -258,14 +266,15 @@ def test_what_is_no_domain_is_refused(text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0..1", "the domain `0..1` excludes training values of feature 1 of d, which go from 0 "
-                 "to 4. Widen it, or leave it out."),
-        ("9=0..1", "the domain `9=0..1` is for feature 9; d has 3"),
-        ("2=0..1:1", "the domain `2=0..1:1` excludes training values of feature 2 of d that lie "
-                     "between its steps. Leave the step out."),
+        ("0..1", "feature range `0..1`: training values of feature 1 of d range from 0 to 4. Widen "
+                 "the range, or omit it."),
+        ("9=0..1", "feature range `9=0..1`: d has no feature 9. Its 3 features are numbered from "
+                   "0."),
+        ("2=0..1:1", "feature range `2=0..1:1`: feature 2 of d has training values between the "
+                     "steps. Omit STEP."),
     ],
 )  # fmt: skip
-def test_domains_that_exclude_the_data_are_refused(text, message):
+def test_ranges_that_exclude_training_values_are_rejected(text, message):
     inferred = FeatureRanges(np.zeros(3), np.array([1.0, 4, 1]), np.array([1.0, 1, 0]))
     with pytest.raises((StageError, UsageError)) as error:
         override_ranges(inferred, [text], "d")
@@ -273,53 +282,54 @@ def test_domains_that_exclude_the_data_are_refused(text, message):
     assert override_ranges(inferred, ["1=0..8:1"], "d").high.tolist() == [1, 8, 1]
 
 
-def test_ends_of_domains_are_those_of_features_in_single_precision():
-    """0.3 as it is stored is more than the 0.3 that a user types, and 0.7 is less."""
+def test_ends_of_ranges_tolerate_single_precision():
+    """In single precision, 0.3 is larger than in double precision, and 0.7 is smaller."""
     inferred = FeatureRanges(
         np.array([0, np.float32(0.7)], dtype=float),
         np.array([np.float32(0.3), 1]),
         np.array([np.float32(0.3), 0], dtype=float),
     )
-    found = override_ranges(inferred, ["0=0..0.3", "1=0.7..1"], "d")
-    assert found.contains(np.array([[0, 0.7], [0.3, 1]], dtype=np.float32)).all()
-    assert found.low[1] < 0.7 < found.high[1]
+    ranges = override_ranges(inferred, ["0=0..0.3", "1=0.7..1"], "d")
+    assert ranges.contains(np.array([[0, 0.7], [0.3, 1]], dtype=np.float32)).all()
+    assert ranges.low[1] < 0.7 < ranges.high[1]
     assert override_ranges(inferred, ["0=0..0.6:0.3"], "d").high[0] == 0.6
-    with pytest.raises(StageError, match="excludes training values of feature 0"):
+    with pytest.raises(StageError, match="training values of feature 0 of d range from 0 to 0.3"):
         override_ranges(inferred, ["0=0..0.2999"], "d")
 
 
-def test_colors_lie_between_zero_and_one_whatever_training_shows(tmp_path):
+def test_colors_have_the_range_0_to_1_whatever_the_training_data(tmp_path):
     prepared = run_stage(
         tmp_path, "prepare", {"dataset": "fsmotif-base-color", "num_graphs": 100}, {}
     )
     inputs = {"prepare": prepared}
     mask = run_stage(tmp_path, "mask", {"steps": 5}, inputs)
-    assert arrays(mask)["low"].tolist() == [0, 0, 0]
-    assert arrays(mask)["high"].tolist() == [1, 1, 1]
-    assert arrays(mask)["step"].tolist() == [0, 0, 0]
+    assert read_arrays(mask)["low"].tolist() == [0, 0, 0]
+    assert read_arrays(mask)["high"].tolist() == [1, 1, 1]
+    assert read_arrays(mask)["step"].tolist() == [0, 0, 0]
     assert mask.manifest.summary["domains"] == ["0..1"]
-    said = run_stage(tmp_path, "mask", {"steps": 5, "domains": ["0..1"]}, inputs)
-    assert said.manifest.digest == mask.manifest.digest
+    same = run_stage(tmp_path, "mask", {"steps": 5, "domains": ["0..1"]}, inputs)
+    assert same.manifest.digest == mask.manifest.digest
     other = run_stage(tmp_path, "mask", {"steps": 5, "domains": ["1=0..1:1"]}, inputs)
-    assert arrays(other)["step"].tolist() == [0, 1, 0]
+    assert read_arrays(other)["step"].tolist() == [0, 1, 0]
     assert other.manifest.summary["domains"] == ["0..1", "1=0..1:1"]
 
 
-def test_what_is_known_of_a_dataset_is_not_said_of_other_data_of_its_name():
-    grid = FeatureRanges(np.zeros(2), np.ones(2), np.ones(2))
-    assert dataset_ranges(grid, "cbas-color") == ("0..1",)
-    assert dataset_ranges(FeatureRanges(np.zeros(2), np.array([1.0, 2]), np.ones(2)), "cbas-color") == ()
-    assert dataset_ranges(grid, "mine") == ()
+def test_dataset_ranges_do_not_apply_to_other_data_of_the_same_name():
+    unit = FeatureRanges(np.zeros(2), np.ones(2), np.ones(2))
+    wider = FeatureRanges(np.zeros(2), np.array([1.0, 2]), np.ones(2))
+    assert dataset_ranges(unit, "cbas-color") == ("0..1",)
+    assert dataset_ranges(wider, "cbas-color") == ()
+    assert dataset_ranges(unit, "mine") == ()
 
 
-def test_domains_are_read_as_written():
+def test_ranges_are_parsed():
     assert parse_feature_range("-1.5..2e1").low == -1.5
     assert parse_feature_range("3=0..255:1").step == 1
     assert parse_feature_range("0-2=0..1").last == 2
 
 
 @pytest.mark.parametrize("name", ["steps", "width"])
-def test_numbers_that_cannot_work_are_refused(name):
+def test_options_out_of_range_are_rejected(name):
     with pytest.raises(UsageError, match=f"{name} must be at least 1; got 0"):
         resolve(MaskConfig(**{name: 0}))
     with pytest.raises(UsageError, match="samples must be at least 10; got 3"):

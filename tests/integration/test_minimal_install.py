@@ -1,4 +1,4 @@
-"""A corpus is read with the light dependencies alone; torch and its friends are not needed."""
+"""A corpus is built and read with the minimal dependencies, without torch."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def run(code, cwd):
     )
 
 
-def test_corpora_are_made_opened_and_read_as_tables_without_torch(tmp_path):
+def test_corpora_are_built_and_read_as_tables_without_torch(tmp_path):
     code = (
         "sys.argv = ['gsx', 'prepare', 'motif-size', '--num-graphs', '60', '-q']\n"
         "from gsx.cli.main import main\n"

@@ -1,4 +1,4 @@
-"""Corpora that label nodes: what is stored, what PyG users get, what commands say."""
+"""Node-labelled corpora: storage, PyG objects and commands."""
 
 import json
 import tracemalloc
@@ -31,7 +31,7 @@ def stored(tmp_path):
     return pages(Store.at(tmp_path / "store"))
 
 
-def test_arrow_alone_reads_labels_splits_and_environments_of_nodes(stored):
+def test_pyarrow_reads_labels_splits_and_environments_of_nodes(stored):
     shard = stored.location.local / "data" / "all-00000-of-00001.parquet"
     (row,) = pq.read_table(shard).to_pylist()
     assert row["node_split"] == ["train", "id_val", "ood_val", "ood_test"]
@@ -73,7 +73,7 @@ def test_features_are_made_dense_only_on_request(stored):
 
 
 @given(tables(level="node", sparse=True))
-def test_dense_rows_hold_what_sparse_ones_did(example):
+def test_densified_features_equal_the_sparse_ones(example):
     table, info = example
     dense = densify_features(table, info).dense("node", "node_feat")
     index, value = table.node["node_feat_index"], table.node["node_feat_value"]
@@ -89,7 +89,9 @@ def test_dense_rows_hold_what_sparse_ones_did(example):
 def test_equal_rows_have_equal_hashes_sparse_or_dense(example):
     table, info = example
     present, hashes = feature_hashes(SparseEntries.of(table), table.total_nodes)
-    again, dense = feature_hashes(SparseEntries.of(densify_features(table, info)), table.total_nodes)
+    again, dense = feature_hashes(
+        SparseEntries.of(densify_features(table, info)), table.total_nodes
+    )
     assert np.array_equal(present, again)
     assert np.array_equal(hashes, dense)
 
@@ -100,9 +102,9 @@ def test_show_counts_nodes_by_split_and_environment(stored):
     assert [line.split() for line in shown.out.splitlines() if line.startswith("id_val")] == [
         ["id_val", "1", "b", "1", "0/1"]
     ]
-    found = json.loads(run("show", str(stored.location.local), "--json").out)
-    assert found["splits"] == {"all": 1}
-    assert found["nodes"] == {"train": 1, "id_val": 1, "ood_val": 1, "ood_test": 1}
+    actual = json.loads(run("show", str(stored.location.local), "--json").out)
+    assert actual["splits"] == {"all": 1}
+    assert actual["nodes"] == {"train": 1, "id_val": 1, "ood_val": 1, "ood_test": 1}
 
 
 def test_verify_reads_every_node(stored):
@@ -110,7 +112,7 @@ def test_verify_reads_every_node(stored):
 
 
 def twins():
-    """Return two environments of two nodes with equal features, and two nodes beside them."""
+    """Return two environments of two nodes with equal features, and two more nodes."""
     ptr = pointers([1, 1, 1, 1, 1, 0])
     words = Ragged(ptr, np.array([0, 1, 0, 1, 0], dtype=np.int32))
     return GraphTable(
@@ -128,18 +130,18 @@ def twins():
     )
 
 
-def test_a_report_finds_features_that_are_seen_again():
-    found = node_report(twins(), 2)
-    assert [row["split"] for row in found["splits"]] == ["train", "id_val", "ood_test"]
-    assert [row["nodes"] for row in found["splits"]] == [3, 1, 2]
-    assert [row["edges_to_training"] for row in found["splits"]] == [0.666667, 0.0, 1.0]
-    assert found["equal_to_training"] == {
+def test_a_report_counts_features_that_recur_in_held_out_splits():
+    actual = node_report(twins(), 2)
+    assert [row["split"] for row in actual["splits"]] == ["train", "id_val", "ood_test"]
+    assert [row["nodes"] for row in actual["splits"]] == [3, 1, 2]
+    assert [row["edges_to_training"] for row in actual["splits"]] == [0.666667, 0.0, 1.0]
+    assert actual["equal_to_training"] == {
         "id_val": {"nodes": 1, "share": 1.0, "with_another_label": 0},
         "ood_test": {"nodes": 1, "share": 0.5, "with_another_label": 1},
     }
-    assert found["equal_environments"] == [{"first": 0, "second": 1, "share": 1.0}]
-    assert found["shift"]["ood_test"]["domains_of_training"] == 0
-    assert list(node_warnings(found)) == [
+    assert actual["equal_environments"] == [{"first": 0, "second": 1, "share": 1.0}]
+    assert actual["shift"]["ood_test"]["domains_of_training"] == 0
+    assert list(node_warnings(actual)) == [
         "environment 1 has training nodes of one class only",
         "1 nodes of id_val (100.0%) have the features of a training node, 0 of them have only "
         "such of another label",
@@ -166,12 +168,12 @@ def test_the_example_has_every_column_of_its_description():
     assert held == {column.name for column in info.columns}
 
 
-def test_many_words_of_many_nodes_are_never_made_dense(tmp_path):
-    """As many nodes and words as the full Cora graph: dense, they would be 690 MB."""
-    nodes, words, each = 19_793, 8_710, 50
-    column = np.sort(rng(0, "tests").random((nodes, each)), axis=1) * (words - each)
-    column = (column.astype(np.int32) + np.arange(each, dtype=np.int32)).ravel()
-    ptr = pointers(np.full(nodes, each))
+def test_sparse_features_of_large_graphs_are_never_made_dense(tmp_path):
+    """A graph of the size of full Cora: dense features would need 690 MB."""
+    nodes, words, item = 19_793, 8_710, 50
+    column = np.sort(rng(0, "tests").random((nodes, item)), axis=1) * (words - item)
+    column = (column.astype(np.int32) + np.arange(item, dtype=np.int32)).ravel()
+    ptr = pointers(np.full(nodes, item))
     info = msgspec.structs.replace(
         pages_info(),
         columns=corpus_columns(outputs=2, num_features=words, level="node", sparse=True),

@@ -1,4 +1,4 @@
-"""The wheel holds every module and works on its own."""
+"""The wheel contains every module and works without the source."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel built from a copy of the source without links, as from a downloaded archive."""
+    """Build a wheel from a copy of the source without links, as from a source archive."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -33,7 +33,7 @@ def wheel(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_every_module_and_installs_one_name(wheel):
+def test_the_wheel_contains_every_module_under_one_package(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     modules = {
@@ -43,7 +43,7 @@ def test_the_wheel_holds_every_module_and_installs_one_name(wheel):
     } | {f"gsx/{path.name}" for path in (ROOT / "gsx").glob("*.py")}
     assert modules <= names
     assert "gsx/py.typed" in names
-    assert {f"gsx/stages/reporting/page.{end}" for end in ("css", "js")} <= names
+    assert {f"gsx/stages/report/page.{end}" for end in ("css", "js")} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"gsx"}
 
 

@@ -1,4 +1,4 @@
-"""Stores behind a URL: memory, and a real S3 protocol server on loopback."""
+"""Remote stores: in memory, and on a local S3 server."""
 
 import contextlib
 import json
@@ -7,7 +7,7 @@ import pytest
 
 import gsx as package
 from gsx.errors import ArtifactError, StageError, StoreError
-from gsx.storage.artifacts import publish_remote as remote
+from gsx.storage.artifacts import publish_remote
 from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.manifest import MANIFEST
 from gsx.storage.artifacts.publish import build_artifact, draft_folder
@@ -21,7 +21,7 @@ pytestmark = ignore_unclosed_sessions
 
 @pytest.fixture(params=["memory", "s3"])
 def url(request):
-    """The URL of an empty remote store, one kind after the other."""
+    """Return the URL of an empty remote store of each kind."""
     return request.getfixturevalue(request.param)
 
 
@@ -32,7 +32,7 @@ def store(url):
 
 @contextlib.contextmanager
 def other_machine(tmp_path, monkeypatch):
-    """Do something as another machine would: with a cache of its own."""
+    """Run the block with another cache, as on another machine."""
     with monkeypatch.context() as patch:
         patch.setenv("GSX_CACHE", str(tmp_path / "cache-of-another-machine"))
         yield
@@ -45,21 +45,25 @@ def forbidden(draft):
 # --- publishing -----------------------------------------------------------------------------------
 
 
-def test_an_artifact_is_published_whole_and_found_again(store):
-    made = build_artifact(store, identity(), write_files())
-    assert made.reused is False
+def test_an_artifact_is_published_completely_and_reused(store):
+    built = build_artifact(store, identity(), write_files())
+    assert built.reused is False
     folder = f"blob/{identity().key[:32]}"
-    assert list_files(store) == sorted(f"{folder}/{name}" for name in [*FILES, MANIFEST, "run.json"])
-    again = build_artifact(store, identity(), forbidden)
-    assert again.reused is True
-    assert again.artifact == made.artifact
-    assert made.artifact.location.read_bytes("data/a.bin", limit=100) == b"first"
+    assert list_files(store) == sorted(
+        f"{folder}/{name}" for name in [*FILES, MANIFEST, "run.json"]
+    )
+    rebuilt = build_artifact(store, identity(), forbidden)
+    assert rebuilt.reused is True
+    assert rebuilt.artifact == built.artifact
+    assert built.artifact.location.read_bytes("data/a.bin", limit=100) == b"first"
 
 
 def test_another_machine_finds_the_artifact(store, tmp_path, monkeypatch):
-    made = blob(store)
+    artifact = blob(store)
     with other_machine(tmp_path, monkeypatch):
-        assert build_artifact(Store.at(store.location.url), identity(), forbidden).artifact == made
+        assert (
+            build_artifact(Store.at(store.location.url), identity(), forbidden).artifact == artifact
+        )
 
 
 def test_nothing_is_left_in_the_cache_after_publishing(store):
@@ -75,7 +79,7 @@ def test_force_makes_a_new_generation(store):
     assert store.resolve(f"{first.key[:12]}.g1") == first
 
 
-def test_a_generation_never_takes_the_number_of_one_that_is_there(memory):
+def test_a_generation_number_is_never_reused_while_a_later_one_exists(memory):
     store = Store.at(memory)
     first = blob(store)
     blob(store, force=True)
@@ -85,7 +89,7 @@ def test_a_generation_never_takes_the_number_of_one_that_is_there(memory):
     assert store.find("blob", third.key) == third
 
 
-def test_a_failing_stage_uploads_nothing_and_goes_on_next_time(store):
+def test_a_failing_stage_uploads_nothing_and_resumes_next_time(store):
     calls = []
 
     def produce(draft, *, fail):
@@ -105,7 +109,7 @@ def test_a_failing_stage_uploads_nothing_and_goes_on_next_time(store):
     assert len(calls) == 1
 
 
-def test_of_two_publishers_the_second_finds_what_the_first_made(store, tmp_path, monkeypatch):
+def test_the_second_of_two_publishers_reuses_the_first_artifact(store, tmp_path, monkeypatch):
     others = []
 
     def slow(draft):
@@ -119,16 +123,16 @@ def test_of_two_publishers_the_second_finds_what_the_first_made(store, tmp_path,
     assert mine.artifact == others[0].artifact
 
 
-def test_a_file_that_another_client_put_after_a_listing_is_seen(s3):
+def test_files_written_after_a_listing_are_visible(s3):
     import boto3
 
-    place = Location.at(s3)
+    location = Location.at(s3)
     client, (bucket, prefix) = boto3.client("s3"), s3.removeprefix("s3://").split("/", 1)
     client.put_object(Bucket=bucket, Key=f"{prefix}/one", Body=b"1")
-    assert place.sizes() == {"one": 1}
+    assert location.sizes() == {"one": 1}
     client.put_object(Bucket=bucket, Key=f"{prefix}/two", Body=b"22")
-    assert place.exists("two")
-    assert place.read_bytes("two", limit=9) == b"22"
+    assert location.exists("two")
+    assert location.read_bytes("two", limit=9) == b"22"
 
 
 def test_the_first_publish_of_a_key_wins_even_if_the_bytes_differ(store, tmp_path, monkeypatch):
@@ -145,9 +149,9 @@ def test_the_first_publish_of_a_key_wins_even_if_the_bytes_differ(store, tmp_pat
     assert verify_artifact(mine.artifact.location).problems == ()
 
 
-def test_whoever_puts_the_manifest_first_wins(store, tmp_path, monkeypatch):
+def test_the_first_manifest_wins(store, tmp_path, monkeypatch):
     others = []
-    original = remote.create_file
+    original = publish_remote.create_file
 
     def create(target, path, source):
         if path == MANIFEST and not others:
@@ -156,16 +160,16 @@ def test_whoever_puts_the_manifest_first_wins(store, tmp_path, monkeypatch):
                 others.append(build_artifact(store, identity(), write_files()))
         return original(target, path, source)
 
-    monkeypatch.setattr(remote, "create_file", create)
+    monkeypatch.setattr(publish_remote, "create_file", create)
     mine = build_artifact(store, identity(), write_files())
     assert others[1].reused is False
     assert mine.reused is True
     assert verify_artifact(mine.artifact.location).problems == ()
 
 
-def test_a_publisher_that_died_half_way_is_invisible_and_its_files_are_used(store, monkeypatch):
+def test_files_of_an_interrupted_publisher_are_invisible_and_reused(store, monkeypatch):
     uploaded = []
-    original = remote.create_file
+    original = publish_remote.create_file
 
     def die_after_two(target, path, source):
         if len(uploaded) == 2:
@@ -174,7 +178,7 @@ def test_a_publisher_that_died_half_way_is_invisible_and_its_files_are_used(stor
         return original(target, path, source)
 
     with monkeypatch.context() as patch:
-        patch.setattr(remote, "create_file", die_after_two)
+        patch.setattr(publish_remote, "create_file", die_after_two)
         with pytest.raises(KeyboardInterrupt):
             build_artifact(store, identity(), write_files())
     assert len(list_files(store)) == 2
@@ -184,21 +188,22 @@ def test_a_publisher_that_died_half_way_is_invisible_and_its_files_are_used(stor
         uploaded.append(path)
         return original(target, path, source)
 
-    monkeypatch.setattr(remote, "create_file", count)
-    made = build_artifact(store, identity(), write_files())
-    assert made.reused is False
+    monkeypatch.setattr(publish_remote, "create_file", count)
+    built = build_artifact(store, identity(), write_files())
+    assert built.reused is False
     assert len(uploaded) == len(set(uploaded)) == len(FILES) + 1
-    assert verify_artifact(made.artifact.location).problems == ()
+    assert verify_artifact(built.artifact.location).problems == ()
 
 
-def test_a_leftover_with_other_bytes_is_never_mixed_in(store):
+def test_leftover_files_with_different_content_are_never_reused(store):
     target = store.folder("blob", identity().key)
     target.fs.pipe_file(target.path("data/b.bin"), b"by another builder")
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError) as error:
         build_artifact(store, identity(), write_files())
-    assert str(caught.value) == (
+    assert str(error.value) == (
         f"{target.url}/data/b.bin was uploaded by another builder and has different content.\n"
-        "Wait for that builder to finish, or remove the unfinished prefix, then run the command again."
+        "Wait for that builder to finish, or remove the unfinished prefix, then run the "
+        "command again."
     )
     assert list(store.entries()) == []
     target.fs.rm(target.root, recursive=True)
@@ -206,39 +211,39 @@ def test_a_leftover_with_other_bytes_is_never_mixed_in(store):
 
 
 def test_the_probe_is_removed(store):
-    remote.require_create_only(store.location)
+    publish_remote.require_create_only(store.location)
     assert list_files(store) == []
 
 
 def test_a_store_that_ignores_create_only_is_refused_before_any_work(faulty_stores):
     store = Store.at("careless://bucket/prefix")
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError) as error:
         build_artifact(store, identity(), forbidden)
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "careless://bucket/prefix ignores create-only writes, so two builders could overwrite "
         "each other.\nBuild into a local store and copy the finished artifact there."
     )
     assert list_files(store) == []
 
 
-def test_missing_credentials_are_explained(faulty_stores):
-    said = gsx("ls", "--store", "locked://bucket")
-    assert said.code == 3
-    assert said.err == (
+def test_missing_credentials_are_reported(faulty_stores):
+    result = gsx("ls", "--store", "locked://bucket")
+    assert result.code == 3
+    assert result.err == (
         "Error: cannot access locked://bucket: NoCredentialsError: Unable to locate credentials\n"
         "Check the URL, the network and the credentials in your environment.\n"
     )
 
 
-def test_a_refused_write_is_explained_before_any_work(faulty_stores):
+def test_denied_writes_are_reported_before_any_work(faulty_stores):
     with pytest.raises(StoreError, match="cannot access frozen://bucket: PermissionError: Access"):
         build_artifact(Store.at("frozen://bucket"), identity(), forbidden)
 
 
 def test_a_bucket_that_does_not_exist_is_named(s3):
-    said = gsx("prepare", "motif-size", "--num-graphs", 30, "--store", "s3://no-such-bucket/x")
-    assert said.code == 3
-    assert said.err == (
+    result = gsx("prepare", "motif-size", "--num-graphs", 30, "--store", "s3://no-such-bucket/x")
+    assert result.code == 3
+    assert result.err == (
         "Error: s3://no-such-bucket/x does not exist: The specified bucket does not exist. "
         "Create it first.\n"
     )
@@ -248,58 +253,62 @@ def test_a_bucket_that_does_not_exist_is_named(s3):
 
 
 def test_a_remote_corpus_is_read_and_streamed(url):
-    made = motif(Store.at(url))
-    corpus = package.open(made.key[:10], store=url)
+    artifact = motif(Store.at(url))
+    corpus = package.open(artifact.key[:10], store=url)
     assert dict(corpus.splits) == {
         "train": 18, "id_val": 3, "id_test": 3, "ood_val": 3, "ood_test": 3,
     }  # fmt: skip
     batches = list(corpus.loader(8, split="train", cache="never"))
     assert [batch.num_graphs for batch in batches] == [8, 8, 2]
     assert corpus[0].num_nodes == batches[0][0].num_nodes
-    again = package.open(made.location.url)
-    assert again.table().equals(corpus.table())
+    reopened = package.open(artifact.location.url)
+    assert reopened.table().equals(corpus.table())
 
 
-def test_a_remote_corpus_holds_what_a_local_one_holds(url, tmp_path):
-    here, there = motif(Store.at(tmp_path / "store")), motif(Store.at(url))
-    assert there.manifest == here.manifest
-    assert package.open(there.location.url).table().equals(package.open(here.location.url).table())
+def test_a_remote_corpus_equals_a_local_one(url, tmp_path):
+    local, remote = motif(Store.at(tmp_path / "store")), motif(Store.at(url))
+    assert remote.manifest == local.manifest
+    tables = [package.open(artifact.location.url).table() for artifact in (local, remote)]
+    assert tables[0].equals(tables[1])
 
 
 def test_zarr_shards_are_read_from_memory(memory):
-    made = motif(Store.at(memory), options='formats = ["zarr"]')
-    corpus = package.open(made.location.url)
+    artifact = motif(Store.at(memory), options='formats = ["zarr"]')
+    corpus = package.open(artifact.location.url)
     assert sum(batch.num_graphs for batch in corpus.loader(8, cache="never")) == 30
 
 
 @pytest.mark.slow
 def test_zarr_shards_are_read_from_s3(s3):
-    made = motif(Store.at(s3), num_graphs=10, options='formats = ["zarr"]')
-    assert len(package.open(made.location.url).table(split="train")) == 6
+    artifact = motif(Store.at(s3), num_graphs=10, options='formats = ["zarr"]')
+    assert len(package.open(artifact.location.url).table(split="train")) == 6
 
 
 def test_verify_reads_every_byte_of_a_remote_artifact(store):
-    made = motif(store)
-    said = gsx("verify", made.key, "--store", store.location.url)
-    assert (said.code, said.out) == (0, f"ok       {made.location.url}  7 files, 30 graphs\n")
+    artifact = motif(store)
+    result = gsx("verify", artifact.key, "--store", store.location.url)
+    assert (result.code, result.out) == (
+        0,
+        f"ok       {artifact.location.url}  7 files, 30 graphs\n",
+    )
     path = "data/train-00000-of-00001.parquet"
-    data = bytearray(made.location.read_bytes(path, limit=1 << 20))
+    data = bytearray(artifact.location.read_bytes(path, limit=1 << 20))
     data[len(data) // 2] ^= 1
-    made.location.fs.pipe_file(made.location.path(path), bytes(data))
-    said = gsx("verify", made.key, "--store", store.location.url)
-    assert said.code == 3
-    assert f"{path} does not match the SHA-256 in the manifest" in said.out
+    artifact.location.fs.pipe_file(artifact.location.path(path), bytes(data))
+    result = gsx("verify", artifact.key, "--store", store.location.url)
+    assert result.code == 3
+    assert f"{path} does not match the SHA-256 in the manifest" in result.out
 
 
 @pytest.mark.parametrize("data", [b"fir", None])
-def test_a_remote_artifact_with_a_file_cut_or_missing_does_not_open(store, data):
-    made = blob(store)
+def test_a_remote_artifact_with_a_truncated_or_missing_file_does_not_open(store, data):
+    artifact = blob(store)
     if data is None:
-        made.location.fs.rm_file(made.location.path("data/a.bin"))
+        artifact.location.fs.rm_file(artifact.location.path("data/a.bin"))
     else:
-        made.location.fs.pipe_file(made.location.path("data/a.bin"), data)
+        artifact.location.fs.pipe_file(artifact.location.path("data/a.bin"), data)
     with pytest.raises(ArtifactError, match=r"data/a\.bin (is missing|has 3 bytes)"):
-        store.find("blob", made.key)
+        store.find("blob", artifact.key)
 
 
 def test_the_commands_work_on_a_remote_store(store):
@@ -333,9 +342,9 @@ def test_a_remote_artifact_is_removed_with_its_descendants(store):
 def test_credentials_are_written_nowhere(s3, tmp_path, monkeypatch):
     monkeypatch.setenv("GSX_CACHE", str(tmp_path / "cache"))
     store = Store.at(s3)
-    said = gsx("prepare", "motif-size", "--num-graphs", 30, "--store", s3, "--json")
-    assert said.code == 0
-    texts = [said.out.encode(), said.err.encode()]
+    result = gsx("prepare", "motif-size", "--num-graphs", 30, "--store", s3, "--json")
+    assert result.code == 0
+    texts = [result.out.encode(), result.err.encode()]
     texts += [store.location.read_bytes(path, limit=1 << 20) for path in list_files(store)]
     texts += [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert len(texts) > 8

@@ -311,7 +311,7 @@ def test_the_command_line_trains_evaluates_and_tabulates(artifacts, tmp_path):
 
 
 def test_results_need_a_method(artifacts, tmp_path):
-    with pytest.raises(UsageError, match="--results DIR and --method NAME together"):
+    with pytest.raises(UsageError, match="--results DIR and --method NAME belong together"):
         gsx("train", artifacts["prepare"].key, "--results", tmp_path, "--store", artifacts["store"])
 
 

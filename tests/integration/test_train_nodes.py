@@ -264,8 +264,8 @@ def test_the_command_line_uses_gcn_for_nodes(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("pretrain", "extract"), 4, "cbas-color has node labels, but extractors need graph labels. "
-         "Use `gsx train` on this corpus without an extractor."),
+        (("pretrain", "extract"), 4, "cbas-color has node labels, but extractors need graph "
+         "labels. Use `gsx train` on this corpus without an extractor."),
         (("pretrain", "bridge"), 4, "cbas-color has node labels, but splicing needs graph labels. "
          "Use `gsx train` on this corpus without a bridge model."),
         (("generate",), 4, "cbas-color labels nodes; splicing needs a corpus of labelled graphs."),

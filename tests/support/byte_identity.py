@@ -43,6 +43,7 @@ import threading
 import time
 import traceback
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
@@ -636,8 +637,8 @@ def _write_assay(folder: Path, smiles: list[str]) -> None:
     lines = ["smiles,active,toxic,logp,assay,year,part"]
     for n, text in enumerate([*smiles[:40], "C1CC(", *smiles[40:]]):
         toxic = "" if n % 3 else str(n % 2)
-        part = ("train", "train", "val", "test")[n % 4]
-        lines.append(f"{text},{n % 2},{toxic},{n / 4},{'pqrs'[n // 23]},{1990 + n // 5},{part}")
+        split = ("train", "train", "val", "test")[n % 4]
+        lines.append(f"{text},{n % 2},{toxic},{n / 4},{'pqrs'[n // 23]},{1990 + n // 5},{split}")
     (folder / "assay.csv").write_text("\n".join(lines) + "\n")
     classes = ["structure\tkind", *(f"{text}\t{n % 3 * 5}" for n, text in enumerate(smiles))]
     content = ("\n".join(classes) + "\n").encode()
@@ -689,7 +690,11 @@ def _write_tensors(folder: Path) -> None:
             "edge_index": torch.cat([ends, ends.flip(0)], dim=1),
             "edge_attr": torch.full((2 * size, 1), n % 3 / 2),
         }
-        more = {"env_id": n % 2, "assay": "pqrs"[n // 20], "part": ("train", "val", "test")[n % 3]}
+        more = {
+            "env_id": n // 2 % 2,
+            "assay": "pqrs"[n // 20],
+            "part": ("train", "val", "test")[n % 3],
+        }
         graphs.append({**graph, "y": torch.tensor([n % 2]), **more})
         values.append({**graph, "x": graph["x"] * 0.5, "y": torch.tensor([n / 7])})
     torch.save(graphs, folder / "rings.pt")
@@ -761,7 +766,7 @@ class Workspace:
     def environment(self) -> dict[str, str]:
         """Environment of every command."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        found = {
+        variables = {
             **kept,
             "PYTHONPATH": os.pathsep.join([str(self.code), str(self.root / "site")]),
             "PYTHONPYCACHEPREFIX": str(self.root / "pycache"),
@@ -773,13 +778,19 @@ class Workspace:
             "SOURCE_DATE_EPOCH": EPOCH,
             **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")},
         }
-        return found if self.raw is None else {**found, "GSX_RAW_DATA": str(self.root / "raw")}
+        if self.raw is not None:
+            variables["GSX_RAW_DATA"] = str(self.root / "raw")
+        return variables
 
     def prepare(self) -> None:
         """Write inputs, raw files and settings that are not there yet."""
         for name in ("site", "home", "exports"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
         (self.root / "site/sitecustomize.py").write_text(WITHOUT_EDITABLE_INSTALL)
+        owner = self.root / "code"
+        if owner.is_file() and owner.read_text() != str(self.code):
+            raise SystemExit(f"{self.root} belongs to a build of {owner.read_text()}. Remove it.")
+        owner.write_text(str(self.code))
         if not (self.root / "inputs").exists():
             write_inputs(self.root / "inputs")
         if self.raw is not None and not (self.root / "raw").exists():
@@ -792,17 +803,23 @@ class Workspace:
     def run(self, argv: list[str], module: str = "gsx") -> tuple[int, str, str]:
         """Run ``python -m MODULE ARGV`` and return exit code, stdout and stderr."""
         if self.server is None:
-            done = subprocess.run(
-                [sys.executable, "-m", module, *argv], cwd=self.root, env=self.environment,
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT,
-                check=False,
-            )  # fmt: skip
+            command = [sys.executable, "-m", module, *argv]
+            try:
+                done = subprocess.run(
+                    command, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL,
+                    capture_output=True, text=True, timeout=TIMEOUT, check=False,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired as error:
+                return -signal.SIGALRM, "", str(error)
             return done.returncode, done.stdout, done.stderr
         streams = [self.root / "stdout", self.root / "stderr"]
         request = {"module": module, "argv": argv, "streams": [str(path) for path in streams]}
         self.server.stdin.write(json.dumps(request) + "\n")
         self.server.stdin.flush()
-        code, self.cpu = json.loads(self.server.stdout.readline())
+        answer = self.server.stdout.readline()
+        if not answer:
+            raise SystemExit("the preloaded interpreter ended; try --plain")
+        code, self.cpu = json.loads(answer)
         out, err = (path.read_text(errors="replace") for path in streams)
         return code, out, err
 
@@ -884,28 +901,29 @@ def build(code: Path, out: Path, only: list[str], store: Path | None, *, plain: 
         for item in selected(catalogue(), only):
             if item.name in record["items"]:
                 continue
-            record["items"][item.name] = found = run_item(item, work, record["items"])
+            entry = run_item(item, work, record["items"])
+            record["items"][item.name] = entry
             out.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
-            write_line(f"{found['seconds']:6.1f} s  {found['state']:<8} {item.name}")
-            if found["state"] == "failed":
-                write_line("          " + "\n          ".join(found["stderr"][-6:]))
+            write_line(f"{entry['seconds']:6.1f} s  {entry['state']:<8} {item.name}")
+            if entry["state"] == "failed":
+                write_line("          " + "\n          ".join(entry["stderr"][-6:]))
     write_line(f"{totals(record)}; {time.perf_counter() - started:.0f} s")
-    return int(any(found["state"] == "failed" for found in record["items"].values()))
+    return int(any(entry["state"] == "failed" for entry in record["items"].values()))
 
 
 def _earlier(out: Path) -> dict[str, Any]:
-    """Return the items that an interrupted build finished."""
+    """Return the entries of an interrupted build, without those that failed."""
     if not out.is_file():
         return {}
     items = json.loads(out.read_text())["items"]
-    return {name: found for name, found in items.items() if found["state"] == "done"}
+    return {name: entry for name, entry in items.items() if entry["state"] == "done"}
 
 
 def selected(items: list[Item], only: list[str]) -> list[Item]:
     """Return the items that match a pattern, and those they use."""
     if not only:
         return items
-    wanted = {i.name for i in items if any(fnmatch.fnmatch(i.name, each) for each in only)}
+    wanted = {i.name for i in items if any(fnmatch.fnmatch(i.name, pattern) for pattern in only)}
     for item in reversed(items):
         if item.name in wanted:
             wanted.update(item.references)
@@ -915,7 +933,7 @@ def selected(items: list[Item], only: list[str]) -> list[Item]:
 
 
 def header(work: Workspace) -> dict[str, Any]:
-    """Return which code runs; exits if it is not that of the checkout."""
+    """Return versions and extensions; exit if gsx is not imported from the checkout."""
     (work.root / "gsx_probe.py").write_text("import gsx\nprint(gsx.__file__)\n")
     _, out, err = work.run([], module="gsx_probe")
     if not out.startswith(str(work.code)):
@@ -944,23 +962,24 @@ def run_item(item: Item, work: Workspace, done: Mapping[str, Any]) -> dict[str, 
     target = work.root / work.directory(item.name)
     if target.exists():
         shutil.rmtree(target)
-    before = set(manifests(work.root / "store"))
     argv = [_filled(word, item, work, done) for word in shlex.split(item.command)]
     code, out, err = work.run([*argv, "--json"] if item.json else argv)
-    found: dict[str, Any] = {"command": shlex.join(argv), "code": code}
-    if code != item.code:
-        found |= {"state": "failed", "stderr": err.splitlines()[-20:]}
-    else:
-        new = sorted(set(manifests(work.root / "store")) - before)
-        found |= {"state": "done", "artifacts": _artifacts(new)}
-        if code == 0:
-            found["output"] = _output(out, item, work)
-        if target.is_dir():
-            found["export"] = _files(target)
-        if "--results" in argv:
-            found["result"] = _result(out, work)
+    entry: dict[str, Any] = {
+        "command": shlex.join(argv),
+        "code": code,
+        "state": "done" if code == item.code else "failed",
+        "artifacts": _artifacts(work.root / "store", done),
+    }
+    if entry["state"] == "failed":
+        entry["stderr"] = err.splitlines()[-20:]
+    elif code == 0:
+        entry["output"] = _output(out, item, work)
+    if target.is_dir():
+        entry["export"] = _files(target)
+    if "--results" in argv and code == 0:
+        entry["result"] = _result(out, work)
     seconds = round(time.perf_counter() - started, 2)
-    return {**found, "seconds": seconds, "cpu": round(work.cpu, 2)}
+    return {**entry, "seconds": seconds, "cpu": round(work.cpu, 2)}
 
 
 def _reason_to_skip(item: Item, work: Workspace, done: Mapping[str, Any]) -> str | None:
@@ -994,29 +1013,30 @@ def _filled(word: str, item: Item, work: Workspace, done: Mapping[str, Any]) -> 
         output = done[name]["output"]
         if step or "key" not in output:
             steps = output["steps"]
-            output = next((each for each in steps if each["step"] == step), steps[-1])
+            output = next((row for row in steps if row["step"] == step), steps[-1])
         return str(output["key"][:24])
 
     return re.sub(r"\{([^{}]+)\}", value, word)
 
 
-def manifests(store: Path) -> Iterator[Path]:
-    """Yield the manifests of all artifacts of a store."""
-    return store.glob("[a-z]*/*/manifest.json")
-
-
-def _artifacts(found: list[Path]) -> dict[str, Any]:
-    """Return key, digest and hashes of each new artifact, by the stage that wrote it."""
-    read = [(json.loads(path.read_text()), path.parent) for path in found]
-    read.sort(key=lambda each: (each[0]["stage"], json.dumps(each[0]["config"], sort_keys=True),
-                                each[0]["key"]))  # fmt: skip
+def _artifacts(store: Path, done: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the artifacts that no earlier item wrote, by the stage that wrote them."""
+    recorded = {artifact["path"] for entry in done.values()
+                for artifact in entry.get("artifacts", {}).values()}  # fmt: skip
+    rows = []
+    for path in store.glob("[a-z]*/*/manifest.json"):
+        name = path.parent.relative_to(store).as_posix()
+        if name not in recorded:
+            manifest = json.loads(path.read_text())
+            config = json.dumps(manifest["config"], sort_keys=True)
+            rows.append((manifest["stage"], config, name, manifest))
     artifacts: dict[str, Any] = {}
-    for manifest, folder in read:
-        stage = manifest["stage"]
-        count = sum(name.split("#")[0] == stage for name in artifacts)
+    for stage, _, name, manifest in sorted(rows, key=lambda row: row[:3]):
+        count = sum(label.split("#")[0] == stage for label in artifacts)
         artifacts[f"{stage}#{count}" if count else stage] = {
-            **{name: manifest[name] for name in ("kind", "key", "digest")},
-            "files": _files(folder),
+            **{field_name: manifest[field_name] for field_name in ("kind", "key", "digest")},
+            "path": name,
+            "files": _files(store / name),
         }
     return artifacts
 
@@ -1042,33 +1062,35 @@ def _output(text: str, item: Item, work: Workspace) -> Any:
 
 
 def _result(text: str, work: Workspace) -> Any:
+    """Return the result file that a training run wrote."""
     path = work.root / json.loads(text)["result"]
     return _stable(json.loads(path.read_text()))
 
 
 def _stable(value: Any) -> Any:
+    """Return a JSON value without the fields that differ between runs."""
     if isinstance(value, dict):
-        return {name: _stable(each) for name, each in value.items() if name not in VOLATILE}
-    return [_stable(each) for each in value] if isinstance(value, list) else value
+        return {name: _stable(member) for name, member in value.items() if name not in VOLATILE}
+    return [_stable(member) for member in value] if isinstance(value, list) else value
 
 
 def totals(record: Mapping[str, Any]) -> str:
     """Return the number of items, artifacts by kind, exports and files as text."""
-    items = record["items"].values()
-    artifacts = [each for found in items for each in found.get("artifacts", {}).values()]
-    exports = [found["export"] for found in items if "export" in found]
-    kinds: dict[str, int] = {}
-    for each in artifacts:
-        kinds[each["kind"]] = kinds.get(each["kind"], 0) + 1
-    states = [found["state"] for found in items]
-    count = sum(len(each["files"]) for each in artifacts) + sum(map(len, exports))
-    listed = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    entries = record["items"].values()
+    artifacts = [row for entry in entries for row in entry.get("artifacts", {}).values()]
+    exports = [entry["export"] for entry in entries if "export" in entry]
+    kinds = Counter(artifact["kind"] for artifact in artifacts)
+    states = Counter(entry["state"] for entry in entries)
+    files = sum(len(artifact["files"]) for artifact in artifacts) + sum(map(len, exports))
     return (
-        f"{len(states)} items ({states.count('done')} done, {states.count('skipped')} skipped, "
-        f"{states.count('failed')} failed): {len(artifacts)} artifacts ({listed}), "
-        f"{len(exports)} exports, {count} files, "
-        f"{sum('output' in found for found in items)} outputs"
+        f"{len(entries)} items ({_counts(states)}): {len(artifacts)} artifacts ({_counts(kinds)}), "
+        f"{len(exports)} exports, {files} files, "
+        f"{sum('output' in entry for entry in entries)} outputs"
     )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 # -------------------------------------------------------------------------------- compare
@@ -1090,9 +1112,7 @@ def compare(old: Path, new: Path) -> int:
         elif one["state"] != two["state"] or "failed" in (one["state"], two["state"]):
             differences.append(f"{name}: old {_outcome(one)}; new {_outcome(two)}")
         else:
-            ignored = ("command", "seconds", "cpu", "stderr")
-            pair = [{k: v for k, v in each.items() if k not in ignored} for each in (one, two)]
-            differences += [f"{name}: {text}" for text in unequal(*pair)]
+            differences += [f"{name}: {text}" for text in unequal(_compared(one), _compared(two))]
     for text in differences:
         write_line(text)
     items = len({*left["items"], *right["items"]})
@@ -1100,19 +1120,26 @@ def compare(old: Path, new: Path) -> int:
     return int(bool(differences))
 
 
-def _outcome(found: Mapping[str, Any]) -> str:
-    return found["state"] + (f" ({found['stderr'][-1:]})" if found["state"] == "failed" else "")
+def _compared(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that must be equal; commands contain keys that other fields cover."""
+    ignored = ("command", "seconds", "cpu", "stderr")
+    return {name: value for name, value in entry.items() if name not in ignored}
+
+
+def _outcome(entry: Mapping[str, Any]) -> str:
+    reason = f" ({' '.join(entry['stderr'][-1:])})" if entry["state"] == "failed" else ""
+    return entry["state"] + reason
 
 
 def unequal(old: Any, new: Any, where: str = "") -> Iterator[str]:
-    """Yield the places at which two JSON values differ."""
+    """Yield a line for every value that differs between two JSON documents."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted({*old, *new}):
-            place = f"{where} → {name}" if where else name
+            path = f"{where} → {name}" if where else name
             if name not in old or name not in new:
-                yield f"{place}: only in {'new' if name not in old else 'old'}"
+                yield f"{path}: only in {'new' if name not in old else 'old'}"
             else:
-                yield from unequal(old[name], new[name], place)
+                yield from unequal(old[name], new[name], path)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):
             yield from unequal(*pair, f"{where}[{number}]")
@@ -1135,31 +1162,31 @@ def main() -> int:
     """Run the command line of this script."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    making = commands.add_parser("build", help="Run all items of a checkout and record hashes.")
-    making.add_argument("--code", type=Path, required=True, help="Checkout of gsx.")
-    making.add_argument("--out", type=Path, required=True, help="Record to write (JSON).")
-    making.add_argument("--only", default="", help="Names or patterns of items, comma-separated.")
-    making.add_argument(
+    building = commands.add_parser("build", help="Run all items of a checkout and record hashes.")
+    building.add_argument("--code", type=Path, required=True, help="Checkout of gsx.")
+    building.add_argument("--out", type=Path, required=True, help="Record to write (JSON).")
+    building.add_argument("--only", default="", help="Names or patterns of items, comma-separated.")
+    building.add_argument(
         "--store",
         type=Path,
         help="Directory to keep; a build that was interrupted continues there. The artifacts are "
         "in DIR/store. [default: a temporary directory]",
     )
-    making.add_argument(
+    building.add_argument(
         "--plain", action="store_true", help="Start a new interpreter for every command; slow."
     )
     comparing = commands.add_parser("compare", help="List the differences of two records.")
     comparing.add_argument("old", type=Path)
     comparing.add_argument("new", type=Path)
     commands.add_parser("serve")
-    asked = parser.parse_args()
-    if asked.command == "serve":
+    arguments = parser.parse_args()
+    if arguments.command == "serve":
         serve()
         return 0
-    if asked.command == "compare":
-        return compare(asked.old, asked.new)
-    only = [name for name in asked.only.split(",") if name]
-    return build(asked.code, asked.out, only, asked.store, plain=asked.plain)
+    if arguments.command == "compare":
+        return compare(arguments.old, arguments.new)
+    only = [name for name in arguments.only.split(",") if name]
+    return build(arguments.code, arguments.out, only, arguments.store, plain=arguments.plain)
 
 
 if __name__ == "__main__":

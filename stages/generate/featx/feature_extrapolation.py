@@ -53,7 +53,7 @@ class WrapAround:
     groups: tuple[_FeatureGroup, ...]
 
     @classmethod
-    def of(cls, mask: Array, ranges: FeatureRanges, *, mirror: bool = False) -> WrapAround:
+    def from_mask(cls, mask: Array, ranges: FeatureRanges, *, mirror: bool = False) -> WrapAround:
         """Group the features of a mask ``[F]`` by the kind of their range."""
         if len(mask) != len(ranges.low):
             raise StageError(

@@ -12,7 +12,7 @@ from safetensors.numpy import load
 from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array
 from gsx.schema import CorpusInfo
-from gsx.stages.chem.features import molecular
+from gsx.stages.chem.features import is_molecular
 from gsx.stages.generate.config import GenerateConfig
 from gsx.stages.generate.featx.feature_extrapolation import WrapAround
 from gsx.stages.graphs.feature_variance import FeatureRanges, Floats
@@ -80,7 +80,7 @@ def featx_parameters(
             "of them with `--featx-features all`, or leave FeatX out."
         )
     return FeatxParameters(
-        wrap_around=WrapAround.of(selected, ranges, mirror=config.featx_ends == "mirror"),
+        wrap_around=WrapAround.from_mask(selected, ranges, mirror=config.featx_ends == "mirror"),
         shape=config.featx_shape,
         scale=config.featx_scale,
         interpolate=config.featx_direction == "interpolate",
@@ -92,7 +92,7 @@ def featx_parameters(
 
 def require_extrapolatable(info: CorpusInfo) -> None:
     """Raise if the features of a corpus cannot be extrapolated."""
-    if molecular(info):
+    if is_molecular(info):
         raise StageError(
             f"{info.name} holds molecules: other atom features are other molecules. Leave FeatX "
             "out."

@@ -16,7 +16,7 @@ from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array, Ints, decode_texts
 from gsx.schema import CorpusInfo
 from gsx.stages.augmented.source_graphs import next_graph_id, training_graphs
-from gsx.stages.chem.features import molecular
+from gsx.stages.chem.features import is_molecular
 from gsx.stages.chem.splice_rules import (
     SAMPLED_MOLECULES,
     cuttable_edges,
@@ -99,7 +99,7 @@ def load_inputs(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Splic
     causal = environmental = None
     if "extractor" in inputs:
         causal, environmental = _read_subgraphs(inputs["extractor"], graph_id, train)
-        if molecular(info):
+        if is_molecular(info):
             causal, environmental = round_subgraphs_to_units(train, causal)
     model = None
     if "bridge" in inputs:
@@ -117,7 +117,7 @@ def load_inputs(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Splic
         environmental=environmental,
         model=model,
         cuttable=cuttable_edges(train, info) if config.fragments else None,
-        molecules=molecular(info) and config.bridges != "none",
+        molecules=is_molecular(info) and config.bridges != "none",
         next_id=next_graph_id(corpus),
         left_out={
             "without_label": int((~labelled).sum()),
@@ -208,12 +208,12 @@ def _read_shape(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) ->
             f"{actual[0]} and {actual[1]}. Train one on it: `gsx pretrain bridge`."
         )
     for name in ("grow", "chords"):
-        if getattr(config, name) and molecular(info):
+        if getattr(config, name) and is_molecular(info):
             raise UsageError(
                 f"`{name}` does not respect valences and cannot be used with molecules. Leave it "
                 "out."
             )
-    if config.bridge_nodes and molecular(info):
+    if config.bridge_nodes and is_molecular(info):
         raise UsageError(
             "`bridge_nodes` would add atoms without hydrogens and cannot be used with molecules. "
             "Leave it out."

@@ -16,8 +16,8 @@ from gsx.seeds import rng
 from gsx.stages.augmented.derived_columns import derived_columns, fill_missing_columns
 from gsx.stages.augmented.label_rules import hard_labels, spliced_labels
 from gsx.stages.augmented.rejection import should_give_up
-from gsx.stages.chem.check_by_smiles import Written
-from gsx.stages.chem.smiles_text import spliced_smiles
+from gsx.stages.chem.check_by_smiles import SpliceSmiles
+from gsx.stages.chem.smiles_text import splice_smiles
 from gsx.stages.chem.splice_rules import check_spliced_molecules
 from gsx.stages.generate.config import Option
 from gsx.stages.generate.splice.bridging import (
@@ -223,7 +223,7 @@ class Splicer:
             table = table.with_columns(graph={"smiles": encode_texts(smiles)})
             slot = row_indices(components.node_ptr)
             order = components.node_ptr[slot] + components.dense("node", SMILES_ORDER)
-            is_molecule, table = check_spliced_molecules(table, Written(smiles, order, slot))
+            is_molecule, table = check_spliced_molecules(table, SpliceSmiles(smiles, order, slot))
             reasons["not a molecule"] += int((valid & ~is_molecule).sum())
             valid = valid & is_molecule
         return table, valid, reasons
@@ -248,7 +248,7 @@ class Splicer:
             np.searchsorted(components.node_ptr, nodes, side="right") - 1 for nodes in (left, right)
         )
         spans = (start[left], end[left], start[right], end[right])
-        return spliced_smiles(texts, composition.ptr, (slots[0], slots[1]), spans)
+        return splice_smiles(texts, composition.ptr, (slots[0], slots[1]), spans)
 
     def _choose_components(self, composition: Composition, stream: np.random.Generator) -> Ints:
         """Return the component of every slot; all but the first may be whole or a fragment."""

@@ -1,17 +1,17 @@
-"""Graphs of papers or authors with a bag of words, split by how many words a node has.
+"""Citation and coauthor graphs with bag-of-words features, split by number of words per node.
 
-``cora-word`` is the published benchmark, on the full Cora graph. ``cora-ml-word`` and
-``coauthor-cs-word`` put the same rule to smaller files of the same layout. Training has the nodes
-with the most words, testing those with the fewest. Features say which words are there, whatever
-their weights; links are read in both directions and loops are left out, as the benchmark does.
+``cora-word`` is the published benchmark on the full Cora graph. ``cora-ml-word`` and
+``coauthor-cs-word`` apply the same rule to smaller files with the same layout. Nodes with the most
+words are used for training, and nodes with the fewest for testing. Features are binary; weights of
+words are ignored. Links are read in both directions and self-loops are removed, as in the
+benchmark.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace as with_fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +60,7 @@ _COUNTS = {
     "cora-ml-word": (1200, 299, 299, 626, 571),
     "coauthor-cs-word": (7497, 1833, 1833, 3779, 3391),
 }
-"""Of ``cora-word`` as published, of the others as the rule gives them."""
+"""Split sizes: published for ``cora-word``, computed by the rule for the others."""
 _NODES = {
     "cora-word": "Papers, links between them, and the field of each.",
     "cora-ml-word": "Papers on machine learning, links between them, and the field of each.",
@@ -80,170 +80,172 @@ _SPLITS_CITATION = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Papers:
-    """What a file holds."""
+class WordGraph:
+    """Content of a raw file."""
 
     words: Ragged
     width: int
-    """Words a node may have."""
+    """Size of the vocabulary."""
     src: Ints
     dst: Ints
     labels: Labels
     loops: int
-    """Links of a node to itself, left out."""
+    """Number of self-loops, which are removed."""
 
 
-def card(name: str) -> DatasetMetadata:
-    """Describe a dataset of the family."""
+def metadata(name: str) -> DatasetMetadata:
+    """Return the metadata of a dataset."""
     counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
     return DatasetMetadata(shift="word", level="node", counts=counts, raw=(_RAW[name],))
 
 
-def open_papers(order: DatasetRequest) -> PreparedDataset:
-    """Read the file and split its nodes by how many words they have."""
-    ((raw_name, path),) = order.raw.items()
-    papers = read_papers(path, raw_name)
-    domains = sorted_domains(np.diff(papers.words.ptr).tolist(), "words")
-    stream = rng(order.seed, "prepare", order.name, "id")
+def open_citations(request: DatasetRequest) -> PreparedDataset:
+    """Read the file and split its nodes by their number of words."""
+    ((raw_name, path),) = request.raw.items()
+    content = read_word_graph(path, raw_name)
+    domains = sorted_domains(np.diff(content.words.ptr).tolist(), "words")
+    stream = rng(request.seed, "prepare", request.name, "id")
     graph = NodeGraph(
-        features=papers.words,
-        num_features=papers.width,
-        src=papers.src,
-        dst=papers.dst,
-        labels=papers.labels,
+        features=content.words,
+        num_features=content.width,
+        src=content.src,
+        dst=content.dst,
+        labels=content.labels,
         placed=assign_splits(domains, _RULE, stream, where=raw_name),
     )
-    about = NodeCorpusDescription(
-        name=order.name,
+    description = NodeCorpusDescription(
+        name=request.name,
         domain="word",
         description=(
-            f"{_NODES[order.name]} Features say which words are there. Training nodes have more "
+            f"{_NODES[request.name]} Features say which words are there. Training nodes have more "
             "words than those of ood_val, and those than ood_test."
         ),
         licence="free for research",
-        citation=_CITATION[order.name] + _SPLITS_CITATION,
+        citation=_CITATION[request.name] + _SPLITS_CITATION,
     )
     warnings = (
-        (f"{papers.loops:,} links of a node to itself were left out",) if papers.loops else ()
+        (f"{content.loops:,} links of a node to itself were left out",) if content.loops else ()
     )
-    return node_dataset(graph, about, warnings=warnings)
+    return node_dataset(graph, description, warnings=warnings)
 
 
-def read_papers(path: Path, name: str) -> Papers:
-    """Read a file of arrays; nothing that is pickled is read."""
-    arrays = _Arrays(path, name)
-    ptr, words = arrays.lists("attr")
+def read_word_graph(path: Path, name: str) -> WordGraph:
+    """Read an npz file; pickled arrays are not read."""
+    arrays = _NpzArrays(path, name)
+    ptr, words = arrays.nonzero("attr")
     nodes = len(ptr) - 1
-    shape = arrays.numbers("attr", "shape")
+    shape = arrays.integers("attr", "shape")
     width = int(shape[1]) if len(shape) == 2 else 0
     if len(shape) != 2 or shape[0] != nodes:
-        raise StageError(f"{name}: attr is of {nodes} nodes, and its shape says {shape.tolist()}.")
-    bad = np.flatnonzero((words < 0) | (words >= width))
-    if len(bad):
+        raise StageError(f"{name}: attr has {nodes} rows, but attr_shape is {shape.tolist()}.")
+    invalid = np.flatnonzero((words < 0) | (words >= width))
+    if len(invalid):
         raise StageError(
-            f"{name}: attr has word {words[bad[0]]}; words are numbered 0..{width - 1}."
+            f"{name}: attr contains word {words[invalid[0]]}; word ids are 0..{width - 1}."
         )
-    links, targets = arrays.lists("adj")
+    links, targets = arrays.nonzero("adj")
     if len(links) - 1 != nodes:
-        raise StageError(f"{name}: adj is of {len(links) - 1} nodes, and attr of {nodes}.")
+        raise StageError(f"{name}: adj has {len(links) - 1} nodes, but attr has {nodes}.")
     src = row_indices(links)
     check_edge_endpoints(src, targets, nodes, f"{name}, adj")
-    label = arrays.one("labels", "y")
+    label = arrays.first("labels", "y")
     if label.shape != (nodes,) or label.dtype.kind not in "iu":
         raise StageError(
-            f"{name}: labels must be {nodes} whole numbers; found {label.dtype} of shape "
-            f"{list(label.shape)}."
+            f"{name}: labels must be {nodes} integers (found {label.dtype} of shape "
+            f"{list(label.shape)})."
         )
-    apart = src != targets
-    return Papers(
+    not_loop = src != targets
+    return WordGraph(
         words=bags_of_words(row_indices(ptr), words, nodes),
         width=width,
-        src=src[apart],
-        dst=targets[apart],
+        src=src[not_loop],
+        dst=targets[not_loop],
         labels=_labels(label, arrays, name),
-        loops=int((~apart).sum()),
+        loops=int((~not_loop).sum()),
     )
 
 
-def _labels(label: Array, arrays: _Arrays, name: str) -> Labels:
-    found = parse_labels(
+def _labels(label: Array, arrays: _NpzArrays, name: str) -> Labels:
+    labels = parse_labels(
         label[:, None].astype(np.float64), ["labels"], "classification", "accuracy", name
     )
-    names = arrays.words("class_names")
-    if len(names) == len(found.outputs) and len(set(names)) == len(names):
-        return with_fields(found, outputs=tuple(names))
-    return found
+    names = arrays.texts("class_names")
+    if len(names) == len(labels.outputs) and len(set(names)) == len(names):
+        return replace(labels, outputs=tuple(names))
+    return labels
 
 
-class _Arrays:
-    """The arrays of one file, by the names that the layouts in use have for them."""
+class _NpzArrays:
+    """Arrays of an npz file, under the names that different layouts use."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         self._archive = Archive(path, name)
-        self._known = {member.removesuffix(".npy"): member for member in self._archive.members}
+        self._members = {member.removesuffix(".npy"): member for member in self._archive.members}
 
-    def one(self, *names: str) -> Array:
-        """Return the first array of these names that is there."""
+    def first(self, *names: str) -> Array:
+        """Return the first existing array of these names."""
         for name in names:
-            if name in self._known:
+            if name in self._members:
                 return self._read(name)
-        have = ", ".join(sorted(self._known)[:12]) or "nothing"
+        present = ", ".join(sorted(self._members)[:12]) or "none"
         raise StageError(
-            f"{self.name} has no array `{names[0]}`; it holds {have}. It should be {_LAYOUT}."
+            f"{self.name} has no array `{names[0]}` (found {present}). Expected a file {_LAYOUT}."
         )
 
-    def numbers(self, part: str, what: str) -> Ints:
-        """Return whole numbers, ``part`` being ``adj`` or ``attr``."""
-        values = self.one(f"{part}_{what}", f"{part}_matrix.{what}")
+    def integers(self, matrix: str, field: str) -> Ints:
+        """Return an integer array of the sparse matrix ``adj`` or ``attr``."""
+        values = self.first(f"{matrix}_{field}", f"{matrix}_matrix.{field}")
         if values.ndim != 1 or values.dtype.kind not in "iu":
-            raise StageError(f"{self.name}: {part}_{what} must be a list of whole numbers.")
+            raise StageError(f"{self.name}: {matrix}_{field} must be a list of integers.")
         return values.astype(np.int64)
 
-    def lists(self, part: str) -> tuple[Ints, Ints]:
-        """Return pointers ``[N + 1]`` and the columns of every row whose values are not zero."""
-        ptr, columns = self.numbers(part, "indptr"), self.numbers(part, "indices")
+    def nonzero(self, matrix: str) -> tuple[Ints, Ints]:
+        """Return pointers ``[N + 1]`` and the columns of the non-zero values of every row."""
+        ptr, columns = self.integers(matrix, "indptr"), self.integers(matrix, "indices")
         if not len(ptr) or ptr[0] or ptr[-1] != len(columns) or (np.diff(ptr) < 0).any():
             raise StageError(
-                f"{self.name}: {part}_indptr must rise from 0 to the {len(columns)} values of "
-                f"{part}_indices."
+                f"{self.name}: {matrix}_indptr must increase from 0 to {len(columns)}, the length "
+                f"of {matrix}_indices."
             )
-        if not {f"{part}_data", f"{part}_matrix.data"} & set(self._known):
+        if not {f"{matrix}_data", f"{matrix}_matrix.data"} & set(self._members):
             return ptr, columns
-        values = self.one(f"{part}_data", f"{part}_matrix.data")
+        values = self.first(f"{matrix}_data", f"{matrix}_matrix.data")
         if values.shape != columns.shape or values.dtype.kind not in "iufb":
             raise StageError(
-                f"{self.name}: {part}_data must be as many numbers as {part}_indices has."
+                f"{self.name}: {matrix}_data and {matrix}_indices must have the same length."
             )
         if not np.isfinite(values).all():
-            raise StageError(f"{self.name}: {part}_data holds values that are not finite.")
-        kept = values != 0
-        counts = np.bincount(row_indices(ptr)[kept], minlength=len(ptr) - 1)
-        return np.concatenate([[0], np.cumsum(counts)]), columns[kept]
+            raise StageError(f"{self.name}: {matrix}_data contains values that are not finite.")
+        nonzero = values != 0
+        counts = np.bincount(row_indices(ptr)[nonzero], minlength=len(ptr) - 1)
+        return np.concatenate([[0], np.cumsum(counts)]), columns[nonzero]
 
-    def words(self, name: str) -> Sequence[str]:
-        """Return texts; none where there are none, or where they are pickled."""
+    def texts(self, name: str) -> Sequence[str]:
+        """Return an array of texts; empty if it does not exist or is pickled."""
         try:
-            found = self._read(name) if name in self._known else None
+            array = self._read(name) if name in self._members else None
         except StageError:
             return ()
-        texts = found is not None and found.dtype.kind == "U" and found.ndim == 1
-        return [str(text).strip() for text in found.tolist()] if texts and found is not None else ()
+        is_text = array is not None and array.dtype.kind == "U" and array.ndim == 1
+        return (
+            [str(text).strip() for text in array.tolist()] if is_text and array is not None else ()
+        )
 
     def _read(self, name: str) -> Array:
-        data = self._archive.read(self._known[name])
+        data = self._archive.read(self._members[name])
         try:
-            found: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+            array: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
             pickled = "Object arrays" in str(error)
-            why = "it is pickled, and gsx never unpickles" if pickled else str(error)
-            raise StageError(f"{self.name}: `{name}` cannot be read: {why}.") from error
-        return found
+            reason = "it is pickled, and gsx never unpickles" if pickled else str(error)
+            raise StageError(f"{self.name}: `{name}` cannot be read: {reason}.") from error
+        return array
 
 
 FAMILY = DatasetFamily(
     names=tuple(_COUNTS),
-    metadata=card,
+    metadata=metadata,
     size=reject_num_graphs,
-    open=open_papers,
+    open=open_citations,
 )

@@ -1,9 +1,9 @@
-"""Colored MNIST: ``cmnist-color``, digits as superpixels in colors that training never shows.
+"""Colored MNIST (``cmnist-color``): graphs of superpixels, tested on unseen colors.
 
-Every digit becomes a graph of 75 superpixels (SLIC), each joined to its 16 nearest: that gives
-about as many edges as the graphs of the benchmark have. A node has the color of its graph times the
-mean intensity of its pixels. Training digits are cut at random into five
-environments of one color each; ``ood_val`` and ``ood_test`` have colors of their own.
+Every digit becomes a graph of 75 superpixels (SLIC), each joined to its 16 nearest, which gives
+about the number of edges of the published graphs. The features of a node are the color of its graph
+times the mean intensity of its pixels. Training digits are divided at random into five environments
+with one color each; ``ood_val`` and ``ood_test`` have one further color each.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from gsx.table import GraphTable, concat
 
 NAME = "cmnist-color"
 IMAGES = 70_000
-_BLOCK = 100
-"""Images that one process works on at a time."""
-_PARTS = ("train", "t10k")
+_BLOCK_IMAGES = 100
+"""Images per task."""
+_SOURCES = ("train", "t10k")
 _RAW = tuple(
     RawFile(
-        paths=(f"mnist/{part}-{kind}-ubyte.gz", f"mnist/{part}-{kind}-ubyte"),
-        what="a file of MNIST in IDX form (60,000 and 10,000 digits)",
+        paths=(f"mnist/{source}-{kind}-ubyte.gz", f"mnist/{source}-{kind}-ubyte"),
+        what="an MNIST file in IDX format (60,000 and 10,000 digits)",
     )
-    for part in _PARTS
+    for source in _SOURCES
     for kind in ("images-idx3", "labels-idx1")
 )
 _EXTRAS = (
@@ -54,102 +54,110 @@ _EXTRAS = (
 
 
 def split_sizes(num_graphs: int) -> tuple[int, int, int]:
-    """Return how many graphs go to the training pool, to ``ood_val`` and to ``ood_test``."""
+    """Return the sizes of the training pool, ``ood_val`` and ``ood_test``."""
     pool, tenth = num_graphs * 8 // 10, num_graphs // 10
     return pool, tenth, num_graphs - pool - tenth
 
 
-def card(name: str) -> DatasetMetadata:
-    """Describe the dataset."""
+def metadata(name: str) -> DatasetMetadata:
+    """Return the metadata of the dataset."""
     del name
     counts = dict(zip(SPLITS, (42_000, 7_000, 7_000, 7_000, 7_000), strict=False))
     return DatasetMetadata(shift="color", counts=counts, raw=_RAW)
 
 
-def size(name: str, num_graphs: int | None) -> int:
-    """Resolve the number of graphs; fewer than all digits are drawn at random."""
+def resolve_size(name: str, num_graphs: int | None) -> int:
+    """Resolve the number of graphs; a smaller number is a random sample of the digits."""
     number = IMAGES if num_graphs is None else num_graphs
     if not 20 <= number <= IMAGES:
-        raise UsageError(f"{name}: num_graphs must lie in 20..{IMAGES}; got {number}")
+        raise UsageError(f"{name}: num_graphs must be in 20..{IMAGES} (found {number}).")
     return number
 
 
-def open_cmnist(order: DatasetRequest) -> PreparedDataset:
-    """Read the images, give each a color and make ready to cut them into superpixels."""
+def open_cmnist(request: DatasetRequest) -> PreparedDataset:
+    """Read the images and assign splits and colors; superpixels are computed per shard."""
     try:
         from gsx.stages.prepare.benchmarks.superpixels import superpixels_of_block
     except ImportError as error:
         raise UsageError(
-            f"{order.name} needs scikit-image. Install it: `pip install 'gsx[images]'`."
+            f"{request.name} needs scikit-image. Install it with `pip install 'gsx[images]'`."
         ) from error
-    images, digit = read_images(order.raw)
-    number = size(order.name, order.num_graphs)
+    images, digit = read_images(request.raw)
+    number = resolve_size(request.name, request.num_graphs)
     if len(images) < number:
-        raise StageError(f"the files of MNIST hold {len(images):,} digits; {number:,} are needed.")
-    rows = rng(order.seed, "prepare", order.name, "order").permutation(len(images))[:number]
+        raise StageError(f"the MNIST files contain {len(images):,} digits; expected {number:,}.")
+    rows = rng(request.seed, "prepare", request.name, "order").permutation(len(images))[:number]
     pool, val, test = split_sizes(number)
     split = np.repeat([TRAIN, OOD_VAL, OOD_TEST], [pool, val, test])
     env = np.full(number, -1)
     env[:pool] = np.minimum(np.arange(pool) // (pool // TRAINING_COLORS), TRAINING_COLORS - 1)
     color = np.where(split == TRAIN, env, np.where(split == OOD_VAL, 5, 6))
-    split = hold_out(split, number // 10, rng(order.seed, "prepare", order.name, "id"))
-    one_at_a_time = threading.Lock()
+    split = hold_out(split, number // 10, rng(request.seed, "prepare", request.name, "id"))
+    lock = threading.Lock()
 
     def build(name: str, start: int, stop: int) -> GraphTable:
-        chosen = np.flatnonzero(split == SPLITS.index(name))[start:stop]
-        blocks = [chosen[at : at + _BLOCK] for at in range(0, len(chosen), _BLOCK)]
-        with one_at_a_time:
-            results = order.executor.map(
+        selected = np.flatnonzero(split == SPLITS.index(name))[start:stop]
+        blocks = [
+            selected[first : first + _BLOCK_IMAGES]
+            for first in range(0, len(selected), _BLOCK_IMAGES)
+        ]
+        with lock:
+            results = request.executor.map(
                 superpixels_of_block, ({"images": images[rows[block]]} for block in blocks)
             )
-            parts = [
+            tables = [
                 _table(result, color[block]) for result, block in zip(results, blocks, strict=True)
             ]
-        label = digit[rows[chosen]]
+        label = digit[rows[selected]]
         columns = assignment_columns(
-            rows[chosen], split[chosen], env[chosen], color[chosen], np.eye(10)[label], label
+            rows[selected],
+            split[selected],
+            env[selected],
+            color[selected],
+            np.eye(10)[label],
+            label,
         )
-        extra = {"color_id": color[chosen].astype(np.int8)}
-        return concat(parts).with_columns(graph={**columns, **extra})
+        extra = {"color_id": color[selected].astype(np.int8)}
+        return concat(tables).with_columns(graph={**columns, **extra})
 
     return PreparedDataset(info=corpus_info(), split_sizes=split_counts(split), build=build)
 
 
 def read_images(raw: Mapping[str, Path]) -> tuple[Array, Ints]:
     """Return all images ``[n, 28, 28]`` and digits ``[n]``."""
-    found = {name: _read_idx(path, name) for name, path in raw.items()}
-    images = [each for name, each in found.items() if "images" in name]
-    digits = [each for name, each in found.items() if "labels" in name]
-    for name, pictures, labels in zip(raw, images, digits, strict=False):
-        if pictures.ndim != 3 or labels.ndim != 1 or len(pictures) != len(labels):
+    arrays = {name: _read_idx(path, name) for name, path in raw.items()}
+    images = [array for name, array in arrays.items() if "images" in name]
+    digits = [array for name, array in arrays.items() if "labels" in name]
+    for name, file_images, labels in zip(raw, images, digits, strict=False):
+        if file_images.ndim != 3 or labels.ndim != 1 or len(file_images) != len(labels):
             raise StageError(
-                f"{name} and the labels beside it do not belong together: "
-                f"{pictures.shape} and {labels.shape}."
+                f"{name} and its labels do not match: {file_images.shape} and {labels.shape}. "
+                "Download both files again."
             )
     digit = np.concatenate(digits).astype(np.int64)
     if len(digit) and int(digit.max()) > 9:
-        raise StageError(f"the files of MNIST hold the label {int(digit.max())}; expected 0..9.")
+        raise StageError(f"the MNIST files contain the label {int(digit.max())}; expected 0..9.")
     return np.concatenate(images), digit
 
 
 def _read_idx(path: Path, name: str) -> Array:
-    """Return the bytes of an IDX file as an array."""
+    """Return the content of an IDX file as an array."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if name.endswith(".gz") else data
     except (OSError, EOFError, zlib.error) as error:
         raise StageError(f"{name} cannot be read: {error}") from error
     if len(data) < 4 or data[:3] != b"\x00\x00\x08" or not 1 <= data[3] <= 3:
-        raise StageError(f"{name} is no IDX file of bytes.")
+        raise StageError(f"{name} is not an IDX file with 8-bit values.")
     start = 4 + 4 * data[3]
     shape = tuple(np.frombuffer(data[4:start], dtype=">u4").astype(int).tolist())
     if len(shape) != data[3] or len(data) - start != int(np.prod(shape)):
-        raise StageError(f"{name} should hold {shape} values; it holds {len(data) - start}.")
+        raise StageError(f"{name}: expected {shape} values (found {len(data) - start}).")
     return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
 
 def _table(block: Block, color: Ints) -> GraphTable:
-    """Return the graphs of some images, without graph columns."""
+    """Return the graphs of a block of images, without graph columns."""
     images, nodes = block["intensity"].shape
     feat = block["intensity"][:, :, None] * PALETTE[color][:, None]
     return GraphTable(
@@ -188,7 +196,7 @@ def corpus_info() -> CorpusInfo:
 
 FAMILY = DatasetFamily(
     names=(NAME,),
-    metadata=card,
-    size=size,
+    metadata=metadata,
+    size=resolve_size,
     open=open_cmnist,
 )

@@ -1,12 +1,12 @@
-"""The HIV datasets: molecules, and whether each inhibits replication of the virus.
+"""HIV datasets: molecules with a binary label, the inhibition of HIV replication.
 
-``hiv-size`` trains on large molecules and tests on small ones; ``hiv-scaffold`` sorts molecules by
+``hiv-size`` trains on large molecules and tests on small ones. ``hiv-scaffold`` sorts molecules by
 the SMILES of their scaffolds and tests on the end of that list. Splits and environments follow the
-published covariate rule (``kernels.splits``) over all rows of the raw file, those included that
-RDKit cannot read: they count as as many atoms as their SMILES has characters, or as having no
-scaffold. Only then are they dropped, and listed. So the rows that are written have the splits they
-have in the published benchmark, up to which rows of the training pool are held out: that is drawn
-from a stream of our own.
+published covariate rule (``prepare.split_methods``) over all rows of the raw file, including those
+that RDKit cannot parse: their size is the number of characters of their SMILES, and their scaffold
+is empty. After splitting, these rows are dropped and listed. The remaining rows therefore have the
+splits of the published benchmark, except for the choice of held-out training rows, which is drawn
+from a random stream of gsx.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gsx.errors import StageError, UsageError
+from gsx.errors import StageError
 from gsx.ragged import Array
 from gsx.schema import SPLITS
 from gsx.seeds import rng
@@ -26,6 +26,7 @@ from gsx.stages.prepare.dataset import (
     DatasetRequest,
     PreparedDataset,
     RawFile,
+    reject_num_graphs,
 )
 from gsx.stages.prepare.molecule_dataset import CorpusDescription, MoleculeRequest, open_molecules
 from gsx.stages.prepare.readers.csv_tables import read_table
@@ -48,7 +49,7 @@ _COUNTS = {
     "hiv-size": (26169, 4112, 4112, 2773, 3961),
     "hiv-scaffold": (24682, 4112, 4112, 4113, 4108),
 }
-"""As published, unreadable rows included."""
+"""Published sizes of splits, including unreadable rows."""
 _SHIFT = {
     "size": "Training molecules are larger than those of ood_val, and those than ood_test.",
     "scaffold": "No scaffold of training molecules is found in ood_val or ood_test.",
@@ -63,33 +64,25 @@ _CITATION = (
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The raw file: one entry per row."""
+    """Rows of the raw file."""
 
     smiles: list[str]
     active: Array
-    """``[n]`` 1, 0, or NaN where it is not known."""
+    """``[n]`` 1, 0, or NaN if missing."""
 
 
-def card(name: str) -> DatasetMetadata:
-    """Describe a dataset of the family."""
+def metadata(name: str) -> DatasetMetadata:
+    """Return the metadata of a dataset."""
     counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
     return DatasetMetadata(shift=name.removeprefix("hiv-"), counts=counts, raw=(_RAW,))
 
 
-def size(name: str, num_graphs: int | None) -> None:
-    """Refuse a number of graphs: the file decides it."""
-    if num_graphs is not None:
-        raise UsageError(
-            f"{name} has as many graphs as its raw file has molecules; leave out num_graphs."
-        )
-
-
-def open_hiv(order: DatasetRequest) -> PreparedDataset:
-    """Read the raw file, split its rows and make the graphs of those that can be read."""
-    ((raw_name, path),) = order.raw.items()
+def open_hiv(request: DatasetRequest) -> PreparedDataset:
+    """Read the raw file, split its rows and build graphs of the readable ones."""
+    ((raw_name, path),) = request.raw.items()
     rows = read_rows(path, raw_name)
-    shift = order.name.removeprefix("hiv-")
-    asked = MoleculeRequest(
+    shift = request.name.removeprefix("hiv-")
+    molecules = MoleculeRequest(
         where=raw_name,
         smiles=rows.smiles,
         labels=Labels(
@@ -100,12 +93,12 @@ def open_hiv(order: DatasetRequest) -> PreparedDataset:
             label=np.where(np.isnan(rows.active), -1, rows.active).astype(np.int64),
         ),
         domain=shift,
-        rule=_RULE[order.name],
+        rule=_RULE[request.name],
         unreadable_placed=True,
-        executor=order.executor,
+        executor=request.executor,
     )
-    about = CorpusDescription(
-        name=order.name,
+    description = CorpusDescription(
+        name=request.name,
         description=(
             "Molecules and whether each inhibits HIV replication in the screen of the Drug "
             f"Therapeutics Program. {_SHIFT[shift]} Hydrogens are counted by their atoms."
@@ -113,25 +106,28 @@ def open_hiv(order: DatasetRequest) -> PreparedDataset:
         licence="MIT (MoleculeNet); screening data of the US National Cancer Institute",
         citation=_CITATION,
     )
-    return open_molecules(asked, about, rng(order.seed, "prepare", order.name, "id"))
+    stream = rng(request.seed, "prepare", request.name, "id")
+    return open_molecules(molecules, description, stream)
 
 
 def read_rows(path: Path, name: str) -> _Rows:
-    """Read the raw table; ``name`` stands for it in errors."""
+    """Read the raw table; errors call it ``name``."""
     table = read_table(path, name, _RAW.what)
-    hint = f" It should be {_RAW.what}."
+    hint = f" Expected {_RAW.what}."
     smiles, cells = (table.column(column, hint) for column in ("smiles", TARGET))
-    known = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "": np.nan}
+    value_of = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "": np.nan}
     for row, cell in enumerate(cells):
-        if cell.strip() not in known:
-            raise StageError(f"{name}, row {row}: {TARGET} is `{cell}`; expected 0, 1 or nothing.")
-    active = np.array([known[cell.strip()] for cell in cells], dtype=np.float32)
+        if cell.strip() not in value_of:
+            raise StageError(
+                f"{name}, row {row}: {TARGET} is `{cell}`; expected 0, 1 or an empty cell."
+            )
+    active = np.array([value_of[cell.strip()] for cell in cells], dtype=np.float32)
     return _Rows([text.strip() for text in smiles], active)
 
 
 FAMILY = DatasetFamily(
     names=tuple(_COUNTS),
-    metadata=card,
-    size=size,
+    metadata=metadata,
+    size=reject_num_graphs,
     open=open_hiv,
 )

@@ -1,11 +1,11 @@
-"""DD and NCI1 split by size: classifiers train on small graphs and are tested on large ones.
+"""DD and NCI1 split by size: models train on small graphs and are tested on large ones.
 
-The rule is that of the published splits: the half with the fewest nodes is the training pool, of
-which a tenth is held out as ``id_val``, and the largest tenth is ``ood_test``. The published
-protocol leaves out what lies between and validates on small graphs only (``protocol = "paper"``);
-by default that band is ``ood_val`` (``protocol = "mid"``). Test graphs are the published ones;
-which graphs of the pool are held out was never published and is drawn from a stream of our own.
-The publication has no environments: ours are ranges of size with about as many graphs each.
+The rule follows the published splits: the half with the fewest nodes is the training pool, a tenth
+of which is held out as ``id_val``, and the largest tenth is ``ood_test``. The published protocol
+omits the graphs in between and validates on small graphs only (``protocol = "paper"``); by default
+they are ``ood_val`` (``protocol = "mid"``). Test graphs are the published ones. The held-out graphs
+of the pool were never published and are drawn from a random stream of gsx. The publication has no
+environments; here they are size ranges with about the same number of graphs.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from gsx.stages.prepare.dataset import (
     reject_num_graphs,
     resolve_options,
 )
-from gsx.stages.prepare.readers.parsed import found_columns, one_way_warning
-from gsx.stages.prepare.readers.tu import TuGraphs, read_graphs
+from gsx.stages.prepare.readers.parsed import one_way_warning, table_columns
+from gsx.stages.prepare.readers.tu import TuGraphs, read_tu
 from gsx.stages.prepare.split_methods import OOD_VAL, UNUSED, split_counts
 from gsx.stages.prepare.splitting import (
     SplitAssignment,
@@ -58,7 +58,7 @@ _COUNTS = {"dd-size": (533, 59, 0, 468, 118), "nci1-size": (1942, 215, 0, 1541, 
 _RAW = {
     "dd-size": RawFile(
         paths=("dd/DD.zip",),
-        what="DD of TUDataset (chrsmrrs.github.io/datasets, 1,178 graphs), or its one-file form",
+        what="DD of TUDataset (chrsmrrs.github.io/datasets, 1,178 graphs), or its one-file layout",
     ),
     "nci1-size": RawFile(
         paths=("nci1/NCI1.zip", "nci1/NCI1_TU.zip"),
@@ -66,7 +66,7 @@ _RAW = {
     ),
 }
 _OUTPUT = {"dd-size": "not_an_enzyme", "nci1-size": "active"}
-_ABOUT = {
+_DESCRIPTION = {
     "dd-size": "Proteins and whether each is no enzyme; nodes are amino acids, and edges join "
     "those that are near each other.",
     "nci1-size": "Compounds and whether each acts against lung cancer cells; nodes are atoms, and "
@@ -84,38 +84,46 @@ _SPLITS_CITATION = (
 )
 
 
-def card(name: str) -> DatasetMetadata:
-    """Describe a dataset of the family."""
+def metadata(name: str) -> DatasetMetadata:
+    """Return the metadata of a dataset."""
     counts = dict(zip(SPLITS, _COUNTS[name], strict=False))
     return DatasetMetadata(shift="size", counts=counts, raw=(_RAW[name],))
 
 
-def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_tu_options(name: str, requested: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve the protocol and the number of environments."""
-    found = resolve_options(name, given, {"protocol": "mid", "environments": ENVIRONMENTS})
-    check_environments(name, found["environments"])
-    return found
+    defaults = {"protocol": "mid", "environments": ENVIRONMENTS}
+    options = resolve_options(name, requested, defaults)
+    check_environments(name, options["environments"])
+    return options
 
 
-def open_tu(order: DatasetRequest) -> PreparedDataset:
+def open_tu(request: DatasetRequest) -> PreparedDataset:
     """Read the raw file and split its graphs by size."""
-    chosen = options(order.name, order.options)
-    ((raw_name, path),) = order.raw.items()
-    graphs = read_graphs(path, raw_name)
+    options = resolve_tu_options(request.name, request.options)
+    ((raw_name, path),) = request.raw.items()
+    graphs = read_tu(path, raw_name)
     label = _labels(graphs, raw_name)
     nodes = graphs.table.num_nodes
-    rule = replace(_RULE, environments=chosen["environments"])
-    stream = rng(order.seed, "prepare", order.name, "id")
-    placed = assign_splits(sorted_domains(nodes.tolist(), "nodes"), rule, stream, where=raw_name)
-    split = placed.split
-    if chosen["protocol"] == "paper":
+    rule = replace(_RULE, environments=options["environments"])
+    stream = rng(request.seed, "prepare", request.name, "id")
+    assignment = assign_splits(
+        sorted_domains(nodes.tolist(), "nodes"), rule, stream, where=raw_name
+    )
+    split = assignment.split
+    if options["protocol"] == "paper":
         split = np.where(split == OOD_VAL, UNUSED, split)
     columns = assignment_columns(
-        np.arange(len(nodes)), split, placed.env_id, placed.domains.number, label[:, None], label
+        np.arange(len(nodes)),
+        split,
+        assignment.env_id,
+        assignment.domains.number,
+        label[:, None],
+        label,
     )
     table = graphs.table.with_columns(graph=columns)
     return PreparedDataset(
-        info=_info(order.name, graphs, placed),
+        info=_info(request.name, graphs, assignment),
         split_sizes=split_counts(split),
         build=split_slicer(table),
         dropped=_unused(split),
@@ -124,14 +132,14 @@ def open_tu(order: DatasetRequest) -> PreparedDataset:
 
 
 def _labels(graphs: TuGraphs, name: str) -> Ints:
-    """Return labels as 0 and 1, in the order of the values of the file."""
+    """Return labels as 0 and 1, in the order of the values in the file."""
     if graphs.labels is None:
-        raise StageError(f"{name} has no graph labels; it should be {_what(name)}.")
-    known, label = np.unique(graphs.labels, return_inverse=True)
-    if len(known) != 2:
+        raise StageError(f"{name} has no graph labels. Expected {_what(name)}.")
+    classes, label = np.unique(graphs.labels, return_inverse=True)
+    if len(classes) != 2:
         raise StageError(
-            f"{name} has {len(known)} classes, {known[:5].tolist()}; expected two. It should be "
-            f"{_what(name)}."
+            f"{name} has {len(classes)} classes, {classes[:5].tolist()}; expected two. Expected "
+            f"file: {_what(name)}."
         )
     return label
 
@@ -148,20 +156,20 @@ def _unused(split: Ints) -> tuple[Dropped, ...]:
     return (Dropped(reason=reason, count=count, examples=()),)
 
 
-def _info(name: str, graphs: TuGraphs, placed: SplitAssignment) -> CorpusInfo:
+def _info(name: str, graphs: TuGraphs, assignment: SplitAssignment) -> CorpusInfo:
     return CorpusInfo(
         name=name,
         task="binary",
         metric="mcc",
         outputs=(_OUTPUT[name],),
         domain="size",
-        domains=placed.domains.texts(),
-        environments=environment_table(placed),
-        columns=found_columns(graphs.table, graphs.node_words, graphs.edge_words, outputs=1),
+        domains=assignment.domains.texts(),
+        environments=environment_table(assignment),
+        columns=table_columns(graphs.table, graphs.node_words, graphs.edge_words, outputs=1),
         num_features=graphs.table.dense("node", "node_feat").shape[1],
         description=(
-            f"{_ABOUT[name]} Training graphs are smaller than those of ood_val, and those than "
-            "ood_test; the share of the classes shifts with size, so accuracy says little."
+            f"{_DESCRIPTION[name]} Training graphs are smaller than those of ood_val, and those "
+            "than ood_test; the share of the classes shifts with size, so accuracy says little."
         ),
         licence="free for research (TUDataset)",
         citation=_CITATION[name] + _SPLITS_CITATION,
@@ -170,8 +178,8 @@ def _info(name: str, graphs: TuGraphs, placed: SplitAssignment) -> CorpusInfo:
 
 FAMILY = DatasetFamily(
     names=tuple(_COUNTS),
-    metadata=card,
+    metadata=metadata,
     size=reject_num_graphs,
-    options=options,
+    options=resolve_tu_options,
     open=open_tu,
 )

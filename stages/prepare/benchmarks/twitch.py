@@ -1,11 +1,11 @@
-"""Twitch: streamers of six languages, and whether each uses mature language.
+"""Twitch: streamers in six languages with a binary label, the use of mature language.
 
-Nodes are streamers, edges mutual friendships, features the games they play and like, where they
-live and how they stream: 3,170 in all, shared by the languages. Nodes are sorted by language: DE,
-EN and ES train, one environment each, FR is ``ood_val``, PT and RU are ``ood_test``.
+Nodes are streamers, and edges are mutual friendships. The 3,170 binary features are games, location
+and streaming habits, shared by all languages. Nodes are sorted by language: DE, EN and ES are
+training environments, FR is ``ood_val``, PT and RU are ``ood_test``.
 
-Rows that repeat a streamer are left out and counted: the public files have two, in FR. The
-published benchmark counts them, and reads other features, 128 numbers per node.
+Repeated rows of a streamer are dropped and counted; the public files have two, in FR. The published
+benchmark keeps them, and uses other features (128 numbers per node).
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from gsx.stages.prepare.node_dataset import (
     check_edge_endpoints,
     node_dataset,
 )
-from gsx.stages.prepare.readers.csv_tables import read_bytes, read_table, whole_numbers
+from gsx.stages.prepare.readers.csv_tables import parse_integers, read_bytes, read_table
 from gsx.stages.prepare.splitting import SplitRule, assign_splits, sorted_domains
 from gsx.stages.prepare.targets import Labels
 from gsx.storage.artifacts.manifest import Dropped
 
 NAME = "twitch-language"
-FOLDERS = {"DE": "DE", "ENGB": "EN", "ES": "ES", "FR": "FR", "PTBR": "PT", "RU": "RU"}
-"""Folder of every language, and what the language is called."""
-FEATURES = 3170
+LANGUAGES = {"DE": "DE", "ENGB": "EN", "ES": "ES", "FR": "FR", "PTBR": "PT", "RU": "RU"}
+"""Folder → name of a language."""
+NUM_FEATURES = 3170
 _RULE = SplitRule(train=0.6, val=0.2, held_out=0.1, environments=10)
 _COUNTS = (14448, 3412, 3412, 6551, 6297)
-"""As published, where two streamers are counted twice."""
-_PARTS = ("target.csv", "features.json", "edges.csv")
+"""Published sizes of splits, in which two streamers are counted twice."""
+_FILES = ("target.csv", "features.json", "edges.csv")
 _WHAT = (
     "the Twitch social networks of MUSAE (snap.stanford.edu/data/twitch-social-networks.html): "
     "targets, features and edges of six languages"
 )
-_ABOUT = NodeCorpusDescription(
+_DESCRIPTION = NodeCorpusDescription(
     name=NAME,
     domain="language",
     description=(
@@ -71,45 +71,53 @@ _ABOUT = NodeCorpusDescription(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """The streamers of one language."""
+    """Streamers of one language."""
 
     features: Ragged
     mature: Ints
     src: Ints
     dst: Ints
     repeated: list[int]
-    """Rows of the targets that name a streamer again."""
+    """Rows of the target file that repeat a streamer."""
 
 
-def card(name: str) -> DatasetMetadata:
-    """Describe the dataset."""
+def metadata(name: str) -> DatasetMetadata:
+    """Return the metadata of the dataset."""
     del name
     raw = tuple(
         RawFile(
-            paths=tuple(f"twitch/{folder}/musae_{folder}_{part}{end}" for end in (".gz", "")),
+            paths=tuple(f"twitch/{folder}/musae_{folder}_{file}{suffix}" for suffix in (".gz", "")),
             what=_WHAT,
         )
-        for folder in FOLDERS
-        for part in _PARTS
+        for folder in LANGUAGES
+        for file in _FILES
     )
     counts = dict(zip(SPLITS, _COUNTS, strict=False))
     return DatasetMetadata(shift="language", level="node", counts=counts, raw=raw)
 
 
-def open_twitch(order: DatasetRequest) -> PreparedDataset:
-    """Read all networks, one language after the other, and split streamers by language."""
-    found = list(order.raw.items())
-    parts = [read_network(found[start : start + 3]) for start in range(0, len(found), 3)]
-    sizes = [len(part.mature) for part in parts]
+def open_twitch(request: DatasetRequest) -> PreparedDataset:
+    """Read the networks of all languages and split streamers by language."""
+    files = list(request.raw.items())
+    networks = [read_network(files[start : start + 3]) for start in range(0, len(files), 3)]
+    sizes = [len(network.mature) for network in networks]
     first = np.cumsum([0, *sizes])
-    keys = [word for word, size in zip(FOLDERS.values(), sizes, strict=True) for _ in range(size)]
-    mature = np.concatenate([part.mature for part in parts])
-    stream = rng(order.seed, "prepare", NAME, "id")
+    keys = [
+        language
+        for language, size in zip(LANGUAGES.values(), sizes, strict=True)
+        for _ in range(size)
+    ]
+    mature = np.concatenate([network.mature for network in networks])
+    stream = rng(request.seed, "prepare", NAME, "id")
     graph = NodeGraph(
-        features=concat_ragged([part.features for part in parts]),
-        num_features=FEATURES,
-        src=np.concatenate([part.src + start for part, start in zip(parts, first, strict=False)]),
-        dst=np.concatenate([part.dst + start for part, start in zip(parts, first, strict=False)]),
+        features=concat_ragged([network.features for network in networks]),
+        num_features=NUM_FEATURES,
+        src=np.concatenate(
+            [network.src + start for network, start in zip(networks, first, strict=False)]
+        ),
+        dst=np.concatenate(
+            [network.dst + start for network, start in zip(networks, first, strict=False)]
+        ),
         labels=Labels(
             task="binary",
             metric="roc_auc",
@@ -119,50 +127,50 @@ def open_twitch(order: DatasetRequest) -> PreparedDataset:
         ),
         placed=assign_splits(sorted_domains(keys, "language"), _RULE, stream, where=NAME),
     )
-    again = [
+    repeated = [
         (name, row)
-        for (name, _), part in zip(found[::3], parts, strict=True)
-        for row in part.repeated
+        for (name, _), network in zip(files[::3], networks, strict=True)
+        for row in network.repeated
     ]
     dropped: tuple[Dropped, ...] = ()
-    if again:
+    if repeated:
         dropped = (
             Dropped(
                 reason="rows that repeat a streamer, of which the first is kept",
-                count=len(again),
-                examples=tuple(f"{name}, row {row}" for name, row in again[:1000]),
+                count=len(repeated),
+                examples=tuple(f"{name}, row {row}" for name, row in repeated[:1000]),
             ),
         )
-    return node_dataset(graph, _ABOUT, dropped=dropped)
+    return node_dataset(graph, _DESCRIPTION, dropped=dropped)
 
 
 def read_network(files: list[tuple[str, Path]]) -> Network:
-    """Read targets, features and edges of one language, each given by its name and path."""
+    """Read targets, features and edges of one language from three (name, path) pairs."""
     (target, target_path), (words, words_path), (edges, edges_path) = files
     table = read_table(target_path, target, _WHAT)
-    number = whole_numbers(table.column("new_id"), target, "new_id")
-    known, first = np.unique(number, return_index=True)
-    if not np.array_equal(known, np.arange(len(known))):
-        raise StageError(f"{target}: new_id must hold 0..{len(known) - 1} without a gap.")
+    ids = parse_integers(table.column("new_id"), target, "new_id")
+    distinct, first = np.unique(ids, return_index=True)
+    if not np.array_equal(distinct, np.arange(len(distinct))):
+        raise StageError(f"{target}: new_id must contain every id in 0..{len(distinct) - 1}.")
     cells = table.column("mature")
-    strange = [row for row, cell in enumerate(cells) if cell not in ("True", "False")]
-    if strange:
+    invalid = [row for row, cell in enumerate(cells) if cell not in ("True", "False")]
+    if invalid:
         raise StageError(
-            f"{target}, row {strange[0]}: mature is `{cells[strange[0]]}`; expected True or False."
+            f"{target}, row {invalid[0]}: mature is `{cells[invalid[0]]}`; expected True or False."
         )
     mature = np.array([cell == "True" for cell in cells], dtype=np.int64)
-    differ = np.flatnonzero(mature != mature[first][number])
-    if len(differ):
+    conflicts = np.flatnonzero(mature != mature[first][ids])
+    if len(conflicts):
         raise StageError(
-            f"{target}, row {differ[0]}: streamer {number[differ[0]]} is named again, with another "
-            "value of mature."
+            f"{target}, row {conflicts[0]}: streamer {ids[conflicts[0]]} is repeated with another "
+            "value of mature. Download the file again."
         )
-    repeated = sorted(set(range(len(number))) - set(first.tolist()))
+    repeated = sorted(set(range(len(ids))) - set(first.tolist()))
     pairs = read_table(edges_path, edges, _WHAT)
-    src, dst = (whole_numbers(pairs.column(end), edges, end) for end in ("from", "to"))
-    check_edge_endpoints(src, dst, len(known), edges)
+    src, dst = (parse_integers(pairs.column(end), edges, end) for end in ("from", "to"))
+    check_edge_endpoints(src, dst, len(distinct), edges)
     return Network(
-        _features(read_bytes(words_path, words), words, len(known)),
+        _features(read_bytes(words_path, words), words, len(distinct)),
         mature[first],
         src,
         dst,
@@ -171,34 +179,34 @@ def read_network(files: list[tuple[str, Path]]) -> Network:
 
 
 def _features(data: bytes, name: str, nodes: int) -> Ragged:
-    """Return the features of every streamer; a file may name a feature more than once."""
+    """Return the features of every streamer; a file may repeat a feature."""
     try:
         lists = msgspec.json.decode(data, type=dict[int, list[int]])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StageError(
-            f"{name} should hold one JSON object with a list of whole numbers per streamer: {error}"
+            f"{name} must contain one JSON object with a list of integers per streamer: {error}"
         ) from error
     missing = sorted(set(range(nodes)) ^ set(lists))
     if missing:
         raise StageError(
-            f"{name} and the targets beside it differ in streamer {missing[0]} "
-            f"({len(missing)} such streamers in all). The files of one language belong together."
+            f"{name} and the target file have different streamers, such as {missing[0]} "
+            f"({len(missing)} in total). Use files of the same language."
         )
     counts = np.array([len(lists[node]) for node in range(nodes)])
-    column = np.array([each for node in range(nodes) for each in lists[node]], dtype=np.int64)
+    column = np.array([feature for node in range(nodes) for feature in lists[node]], dtype=np.int64)
     row = np.repeat(np.arange(nodes), counts)
-    bad = np.flatnonzero((column < 0) | (column >= FEATURES))
-    if len(bad):
+    invalid = np.flatnonzero((column < 0) | (column >= NUM_FEATURES))
+    if len(invalid):
         raise StageError(
-            f"{name}: streamer {row[bad[0]]} has feature {column[bad[0]]}; features are numbered "
-            f"0..{FEATURES - 1}."
+            f"{name}: streamer {row[invalid[0]]} has feature {column[invalid[0]]}; feature ids are "
+            f"0..{NUM_FEATURES - 1}."
         )
     return bags_of_words(row, column, nodes)
 
 
 FAMILY = DatasetFamily(
     names=(NAME,),
-    metadata=card,
+    metadata=metadata,
     size=reject_num_graphs,
     open=open_twitch,
 )

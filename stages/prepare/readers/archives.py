@@ -1,4 +1,4 @@
-"""Read members of zip files that a user brings, and refuse what a zip file should not do."""
+"""Read members of zip files from users; reject unsafe, encrypted and oversized archives."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from pathlib import Path, PurePosixPath
 
 from gsx.errors import StageError
 
-SMALL = 1 << 28
-"""Bytes that any archive may unpack to."""
-RATIO = 100
-"""Bytes that a larger archive may unpack to, per byte of its own."""
-_DAMAGE = (
+MAX_UNPACKED_BYTES = 1 << 28
+"""Unpacked size that is always accepted, in bytes."""
+MAX_UNPACKED_RATIO = 100
+"""Accepted ratio of unpacked to packed size above ``MAX_UNPACKED_BYTES``."""
+_ZIP_ERRORS = (
     OSError, EOFError, ValueError, RuntimeError, NotImplementedError, struct.error, zlib.error,
     zipfile.BadZipFile,
 )  # fmt: skip
-"""What the standard library raises for a damaged zip file."""
+"""Exceptions of the standard library for a damaged zip file."""
 
 
 class Archive:
-    """The text files of one zip file, read into memory one at a time; nothing is extracted."""
+    """Members of one zip file, read into memory one at a time; nothing is extracted to disk."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """Check the list of members; ``name`` stands for the file in errors."""
+        """Check the list of members; ``name`` denotes the file in error messages."""
         self.name = name
         try:
             self._zip = zipfile.ZipFile(path)
-        except _DAMAGE as error:
-            raise StageError(f"{name} cannot be read as a zip file: {error}") from error
+        except _ZIP_ERRORS as error:
+            raise StageError(f"{name} is not a readable zip file: {error}") from error
         members = [info for info in self._zip.infolist() if not info.is_dir()]
         for info in members:
             self._check(info)
         total = sum(info.file_size for info in members)
-        allowed = max(SMALL, RATIO * path.stat().st_size)
+        allowed = max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * path.stat().st_size)
         if total > allowed:
             raise StageError(
-                f"{name} is {path.stat().st_size:,} bytes and says that it unpacks to {total:,}; "
-                f"gsx reads at most {allowed:,} of such a file. Unpack it yourself if you trust it."
+                f"{name} has {path.stat().st_size:,} bytes and would unpack to {total:,} bytes; "
+                f"the limit is {allowed:,}. Unpack it yourself if you trust it."
             )
         self.members: Mapping[str, zipfile.ZipInfo] = {
             PurePosixPath(info.filename).as_posix(): info
@@ -49,21 +49,24 @@ class Archive:
         }
 
     def _check(self, info: zipfile.ZipInfo) -> None:
+        """Reject a member with an unsafe path, a link, encryption or an unusual compression."""
         parts = info.filename.split("/")
         if info.filename.startswith("/") or ".." in parts or "\\" in info.filename or (
             ":" in parts[0]
         ):  # fmt: skip
             raise StageError(
-                f"{self.name} holds `{info.filename}`, a path that leaves its folder. A dataset "
-                "has no use for that; get the file from its source again."
+                f"{self.name}: the path `{info.filename}` points outside the archive. Download "
+                "the file again from its source."
             )
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise StageError(f"{self.name} holds `{info.filename}`, a link; only files are read.")
+            raise StageError(
+                f"{self.name}: `{info.filename}` is a symbolic link. Replace it with a file."
+            )
         if info.flag_bits & 1:
             raise StageError(f"{self.name}: `{info.filename}` is encrypted. Unpack it yourself.")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise StageError(
-                f"{self.name}: `{info.filename}` is packed in an unusual way (method "
+                f"{self.name}: `{info.filename}` uses an unsupported compression (method "
                 f"{info.compress_type}). Unpack it yourself."
             )
 
@@ -72,7 +75,7 @@ class Archive:
         info = self.members[member]
         try:
             with self._zip.open(info) as stream:
-                # With a bound, because the size that a member states may be a lie.
+                # Bounded, because the size in the header of a member may be wrong.
                 return stream.read(info.file_size + 1)
-        except _DAMAGE as error:
+        except _ZIP_ERRORS as error:
             raise StageError(f"{self.name}: `{member}` cannot be unpacked: {error}") from error

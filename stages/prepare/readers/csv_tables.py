@@ -1,4 +1,4 @@
-"""Read tables of text that users bring: CSV, plain or gzipped, and what can be wrong with them."""
+"""Read CSV and TSV tables from users, plain or gzipped, with precise error messages."""
 
 from __future__ import annotations
 
@@ -20,108 +20,111 @@ import numpy as np
 from gsx.errors import StageError, did_you_mean
 from gsx.ragged import Array, Ints
 from gsx.schema import SPLITS
-from gsx.stages.prepare.readers.archives import RATIO, SMALL
+from gsx.stages.prepare.readers.archives import MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
-"""Words for a value that is not known, in lower case."""
-_UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
-"""What the standard library raises for a file that is no text, or a damaged gzip file."""
-_LARGEST = 1e300
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
-"""A whole number that fits in 64 bits, and nothing that only looks like one."""
-SPLIT_WORDS = {
+"""Spellings of a missing value, in lower case."""
+_READ_ERRORS = (OSError, EOFError, zlib.error, UnicodeDecodeError)
+"""Exceptions of the standard library for a file that is not text, or a damaged gzip file."""
+_MAX_NUMBER = 1e300
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+"""An integer that fits in 64 bits, without the other spellings that ``int`` accepts."""
+SPLIT_NAMES = {
     **{name: number for number, name in enumerate(SPLITS[:5])},
     "val": SPLITS.index("ood_val"),
     "valid": SPLITS.index("ood_val"),
     "validation": SPLITS.index("ood_val"),
     "test": SPLITS.index("ood_test"),
 }
-"""What a column may call splits."""
+"""Name of a split in a column → code of the split."""
 _DELIMITERS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedColumn:
-    """A column that has few values, or many: every value once, and which one a row has."""
+    """A dictionary-encoded column: distinct values, and the code of every row."""
 
     values: Sequence[int] | Sequence[float] | Sequence[str]
     code: Ints
-    """``[n]`` place in ``values`` of every row."""
+    """``[n]`` index into ``values`` of every row."""
 
     @property
     def cells(self) -> list[int] | list[float] | list[str]:
         """The value of every row."""
-        return [self.values[at] for at in self.code.tolist()]
+        return [self.values[index] for index in self.code.tolist()]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a file, all as long as its header."""
+    """A table whose rows all have the length of its header."""
 
     name: str
-    """Stands for the file in errors."""
+    """Name of the file in error messages."""
     header: list[str]
     count: int
-    """Rows."""
+    """Number of rows."""
     rows: Callable[[], Iterator[list[str]]]
-    """Begins to read all rows, from memory or from disk."""
+    """Return a new iterator over all rows, from memory or from disk."""
 
     def cells(self, name: str, hint: str = "") -> Iterator[str]:
-        """Yield the cells of a column; ``hint`` ends the error when there is none."""
-        place = self._place(name, hint)
-        return (row[place] for row in self.rows())
+        """Yield the cells of a column; ``hint`` ends the error message for a missing column."""
+        index = self._column_index(name, hint)
+        return (row[index] for row in self.rows())
 
     def column(self, name: str, hint: str = "") -> list[str]:
-        """Return the cells of a column; ``hint`` ends the error when there is none."""
+        """Return the cells of a column; ``hint`` ends the error message for a missing column."""
         return list(self.cells(name, hint))
 
     def keys(self, name: str) -> CodedColumn:
-        """Return a column as whole numbers, as numbers or, if one cell is neither, as text."""
-        known: dict[str, int] = {}
+        """Return a column as integers, as floats or, if a cell is not a number, as text."""
+        code_of: dict[str, int] = {}
         code = array("q")
         for row, cell in enumerate(self.cells(name)):
             text = cell.strip()
             if text.lower() in MISSING:
                 raise StageError(
-                    f"{self.name}, row {row}: {name} is `{text}`; every row needs a domain."
+                    f"{self.name}, row {row}: {name} is `{text}`, but every row needs a domain. "
+                    "Fill or remove this row."
                 )
-            code.append(known.setdefault(text, len(known)))
-        values = sortable(list(known))
-        for place, value in enumerate(values):
-            if isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
-                row, text = code.index(place), list(known)[place]
+            code.append(code_of.setdefault(text, len(code_of)))
+        values = parse_cells(list(code_of))
+        for index, value in enumerate(values):
+            if isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER:
+                row, text = code.index(index), list(code_of)[index]
                 raise StageError(
-                    f"{self.name}, row {row}: {name} is `{text[:40]}`, too large a number."
+                    f"{self.name}, row {row}: {name} is `{text[:40]}`, which is too large (the "
+                    f"limit is {_MAX_NUMBER:g})."
                 )
         return CodedColumn(values, np.array(code, dtype=np.int64))
 
     def splits(self, name: str) -> Ints:
-        """Return the splits that a column names, as codes ``[n]``."""
+        """Return the codes ``[n]`` of the splits in a column."""
         return split_codes(self.cells(name), name, self.name)
 
     def numbers(self, name: str) -> Array:
-        """Return the numbers of a column ``[n]``, NaN where nothing is known."""
-        found = array("d")
+        """Return the numbers ``[n]`` of a column, NaN if missing."""
+        numbers = array("d")
         for row, cell in enumerate(self.cells(name)):
             text = cell.strip()
             if text.lower() in MISSING:
-                found.append(math.nan)
+                numbers.append(math.nan)
                 continue
             try:
-                found.append(float(text))
+                numbers.append(float(text))
             except ValueError:
                 raise StageError(
-                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or nothing. "
-                    "Write classes as whole numbers."
+                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or an empty "
+                    "cell. Encode classes as integers."
                 ) from None
-            if math.isinf(found[-1]):
+            if math.isinf(numbers[-1]):
                 raise StageError(
-                    f"{self.name}, row {row}: {name} is infinite; expected a number or nothing."
+                    f"{self.name}, row {row}: {name} is infinite; expected a finite number or an "
+                    "empty cell."
                 )
-        return np.array(found, dtype=np.float64)
+        return np.array(numbers, dtype=np.float64)
 
-    def _place(self, name: str, hint: str) -> int:
-        """Return the place of a column in the header."""
+    def _column_index(self, name: str, hint: str) -> int:
+        """Return the index of a column in the header."""
         if name not in self.header:
             guess = did_you_mean(name, self.header)
             more = hint or (f" {guess}" if guess.startswith("Did") else "")
@@ -131,78 +134,80 @@ class Table:
 
 
 def split_codes(cells: Iterable[object], column: str, where: str) -> Ints:
-    """Return the splits that words name, as codes ``[n]``; ``where`` stands for the file."""
-    found = array("q")
+    """Return the codes ``[n]`` of split names; ``where`` denotes the file in error messages."""
+    codes = array("q")
     for row, cell in enumerate(cells):
-        code = SPLIT_WORDS.get(str(cell).strip().lower())
+        code = SPLIT_NAMES.get(str(cell).strip().lower())
         if code is None:
-            known = ", ".join(SPLIT_WORDS)
-            raise StageError(f"{where}, row {row}: {column} is `{cell}`; expected one of {known}.")
-        found.append(code)
-    return np.array(found, dtype=np.int64)
+            names = ", ".join(SPLIT_NAMES)
+            raise StageError(f"{where}, row {row}: {column} is `{cell}`; expected one of {names}.")
+        codes.append(code)
+    return np.array(codes, dtype=np.int64)
 
 
-def sortable(cells: list[str]) -> list[int] | list[float] | list[str]:
-    """Return cells as whole numbers, as numbers or, if one is neither, as they are."""
-    for read in (int, float):
+def parse_cells(cells: list[str]) -> list[int] | list[float] | list[str]:
+    """Return cells as integers, as floats or, if a cell is not a number, unchanged."""
+    for parse in (int, float):
         try:
-            return [read(cell) for cell in cells]
+            return [parse(cell) for cell in cells]
         except ValueError:
             continue
     return cells
 
 
 def read_bytes(path: Path, name: str) -> bytes:
-    """Return the bytes of a text file, unpacked where its name ends in ``.gz``."""
+    """Return the bytes of a UTF-8 text file, decompressed if ``name`` ends in ``.gz``."""
     try:
-        with _opened(path, name) as stream:
+        with _open(path, name) as stream:
             data = stream.read()
         data.decode("utf-8-sig")
-    except _UNREADABLE as error:
-        raise StageError(_unreadable(path, name, error)) from error
+    except _READ_ERRORS as error:
+        raise StageError(_read_error_message(path, name, error)) from error
     return data
 
 
-def _unreadable(path: Path, name: str, error: Exception) -> str:
-    """Say why a file cannot be read as text."""
+def _read_error_message(path: Path, name: str, error: Exception) -> str:
+    """Return the message for a file that cannot be read as text."""
     if not isinstance(error, UnicodeDecodeError):
         return f"{name} cannot be read: {error}"
-    with _opened(path, name) as stream:
+    with _open(path, name) as stream:
         for number, line in enumerate(stream, start=1):
             try:
                 line.decode()
-            except UnicodeDecodeError as found:
-                byte = line[found.start]
+            except UnicodeDecodeError as line_error:
+                byte = line[line_error.start]
                 return (
-                    f"{name}, line {number}: the byte 0x{byte:02x} is no UTF-8. Save it as UTF-8."
+                    f"{name}, line {number}: invalid UTF-8 byte 0x{byte:02x}. Save the file as "
+                    "UTF-8."
                 )
-    return f"{name} is no UTF-8: {error.reason}. Save it as UTF-8."
+    return f"{name} is not valid UTF-8: {error.reason}. Save the file as UTF-8."
 
 
-def _opened(path: Path, name: str) -> IO[bytes]:
-    """Open a file, unpacked where its name ends in ``.gz``, but not without bounds."""
+def _open(path: Path, name: str) -> IO[bytes]:
+    """Open a file; decompress it, up to a limit, if ``name`` ends in ``.gz``."""
     if not name.endswith(".gz"):
         return path.open("rb")
-    return io.BufferedReader(_Unpacked(path, name))
+    return io.BufferedReader(_BoundedGzip(path, name))
 
 
-class _Unpacked(io.RawIOBase):
-    """What a gzip file unpacks to, as far as a dataset may."""
+class _BoundedGzip(io.RawIOBase):
+    """Decompressed content of a gzip file, with a limit on its size."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._stream = gzip.open(path)  # noqa: SIM115
         self._name = name
-        self._most = self._left = max(SMALL, RATIO * path.stat().st_size)
+        limit = max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * path.stat().st_size)
+        self._limit = self._remaining = limit
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401
         read = self._stream.readinto(buffer)
-        self._left -= read
-        if self._left < 0:
+        self._remaining -= read
+        if self._remaining < 0:
             raise StageError(
-                f"{self._name} unpacks to more than {self._most:,} bytes. Unpack it yourself if "
+                f"{self._name} unpacks to more than {self._limit:,} bytes. Unpack it yourself if "
                 "you trust it."
             )
         return read
@@ -212,36 +217,36 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def whole_numbers(cells: Sequence[str], name: str, column: str) -> Ints:
-    """Return the whole numbers of a column ``[n]``; ``name`` stands for its file in errors."""
+def parse_integers(cells: Sequence[str], name: str, column: str) -> Ints:
+    """Return a column ``[n]`` as integers; ``name`` denotes its file in error messages."""
     for row, cell in enumerate(cells):
-        if _WHOLE.fullmatch(cell) is None:
-            raise StageError(f"{name}, row {row}: {column} is `{cell}`; expected a whole number.")
+        if _INTEGER.fullmatch(cell) is None:
+            raise StageError(f"{name}, row {row}: {column} is `{cell}`; expected an integer.")
     return np.array(cells, dtype=str).astype(np.int64)
 
 
 def read_table(path: Path, name: str, what: str = "a table with a header") -> Table:
-    """Read a table; ``name`` stands for it in errors and ``what`` says what it should be."""
+    """Read a table into memory; errors call it ``name`` and describe its content as ``what``."""
     checked = _checked(path, name, what)
     header, rows = next(checked), list(checked)
     return Table(name, header, len(rows), rows.__iter__)
 
 
 def open_table(path: Path, name: str, what: str = "a table with a header") -> Table:
-    """Check a table that may be too large for memory and leave it on disk."""
+    """Check a table that may not fit in memory; its rows are read from disk on every use."""
     checked = _checked(path, name, what)
     header, count = next(checked), sum(1 for _ in checked)
     return Table(name, header, count, lambda: _rows(path, name))
 
 
 def _checked(path: Path, name: str, what: str) -> Iterator[list[str]]:
-    """Yield the header and at least one row as long."""
+    """Yield the header and the rows; reject a table without rows or with rows of other length."""
     rows = _lines(path, name)
     first = next(rows, None)
     if first is None:
-        raise StageError(f"{name} is empty; it should be {what}.")
+        raise StageError(f"{name} is empty; expected {what}.")
     header = [cell.strip() for cell in first[1]]
-    _check_header(header, name, _sign(name))
+    _check_header(header, name, _delimiter(name))
     yield header
     number = -1
     for number, (line, row) in enumerate(rows):
@@ -252,7 +257,7 @@ def _checked(path: Path, name: str, what: str) -> Iterator[list[str]]:
             )
         yield row
     if number < 0:
-        raise StageError(f"{name} has a header and no rows.")
+        raise StageError(f"{name} has a header but no rows.")
 
 
 def _rows(path: Path, name: str) -> Iterator[list[str]]:
@@ -261,42 +266,45 @@ def _rows(path: Path, name: str) -> Iterator[list[str]]:
 
 
 def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a table that are not blank: the line where each begins, and its fields."""
+    """Yield the first line number and the fields of every row that is not blank."""
     line = 1
     try:
-        with io.TextIOWrapper(_opened(path, name), encoding="utf-8-sig", newline="") as text:
-            rows = csv.reader(text, delimiter=_sign(name), strict=True)
+        with io.TextIOWrapper(_open(path, name), encoding="utf-8-sig", newline="") as text:
+            rows = csv.reader(text, delimiter=_delimiter(name), strict=True)
             for row in rows:
                 if row:
                     yield line, row
                 line = rows.line_num + 1
     except csv.Error as error:
         raise StageError(
-            f"{name} is no CSV: {error}, in the row that begins at line {line}. See whether every "
-            'quote (`"`) there is closed.'
+            f"{name} is not valid CSV: {error}, in the row that starts at line {line}. Check that "
+            'every quote (`"`) in it is closed.'
         ) from error
-    except _UNREADABLE as error:
-        raise StageError(_unreadable(path, name, error)) from error
+    except _READ_ERRORS as error:
+        raise StageError(_read_error_message(path, name, error)) from error
 
 
-def _sign(name: str) -> str:
+def _delimiter(name: str) -> str:
     return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
-_WANTED = {
-    ",": "commas (and tabs where the name ends in `.tsv`)",
-    "\t": "tabs where the name ends in `.tsv`, else commas",
+_EXPECTED_DELIMITER = {
+    ",": "commas (and tabs in files that end in `.tsv`)",
+    "\t": "tabs in files that end in `.tsv`, and commas in others",
 }
 
 
-def _check_header(header: list[str], name: str, sign: str) -> None:
+def _check_header(header: list[str], name: str, delimiter: str) -> None:
+    """Reject a header with another delimiter or with repeated columns."""
     if len(header) == 1:
         for other, word in _DELIMITERS.items():
-            if other != sign and other in header[0]:
+            if other != delimiter and other in header[0]:
                 raise StageError(
-                    f"{name}: the header `{header[0]}` is one field. Its fields seem to be parted "
-                    f"by {word}; gsx reads {_WANTED[sign]}."
+                    f"{name}: the header `{header[0]}` is a single field. It seems to be separated "
+                    f"by {word}; gsx expects {_EXPECTED_DELIMITER[delimiter]}."
                 )
-    again = sorted({cell for cell in header if header.count(cell) > 1})
-    if again:
-        raise StageError(f"{name}: the column `{again[0]}` stands more than once in the header.")
+    repeated = sorted({cell for cell in header if header.count(cell) > 1})
+    if repeated:
+        raise StageError(
+            f"{name}: the column `{repeated[0]}` occurs more than once in the header. Rename it."
+        )

@@ -1,4 +1,4 @@
-"""What readers of a user's graphs hand on, whatever files the graphs came in."""
+"""Common result of all readers of user graphs, and helpers that build it."""
 
 from __future__ import annotations
 
@@ -15,102 +15,111 @@ from gsx.stages.prepare.splitting import DomainKey
 from gsx.stages.prepare.targets import TaskOption
 from gsx.table import GraphTable
 
-_MOST_WORDS = 1 << 16
+_MAX_CATEGORIES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ParsedGraphs:
-    """Graphs as they were read; what is labelled, graphs or the nodes of one, are its items."""
+    """Graphs parsed from files; the labelled *items* are graphs, or the nodes of one graph."""
 
     where: str
-    """Stands for the files in errors."""
+    """Name of the files in error messages."""
     level: Level = "graph"
     table: GraphTable
     """Structure and features, edges sorted and in both directions; no graph columns."""
     node_words: tuple[Feature, ...] = ()
-    """Words of the node features, where those are categories."""
+    """Names and categories of categorical node features; empty for numeric features."""
     edge_words: tuple[Feature, ...] = ()
+    """Names and categories of categorical edge features; empty for numeric features."""
     targets: Array
-    """``[n, T]`` numbers to learn, NaN where not known."""
+    """``[n, T]`` target values, NaN if missing."""
     names: tuple[str, ...]
-    """What each target is called."""
+    """Name of each target."""
     task: TaskOption = "auto"
-    """What the targets look like, for users who do not say."""
+    """Task inferred from the files, used if the user does not set one."""
     columns: Mapping[str, Sequence[DomainKey]] = field(default_factory=dict)
-    """Further facts per item, by name: what items may be sorted by."""
-    given: Ints | None = None
-    """``[n]`` split of every item where the files say so, -1 for none."""
+    """Name → value per item, for columns that can serve as domain or split."""
+    splits: Ints | None = None
+    """``[n]`` split of every item, -1 for none; None if the files contain no splits."""
     env: Ints | None = None
-    """``[n]`` environment of every item where the files say so, -1 for none."""
+    """``[n]`` environment id of every item, -1 for none; None if the files contain none."""
     warnings: tuple[str, ...] = ()
 
 
-def features(
+def encode_features(
     labels: Array | None, values: Array | None, name: str
 ) -> tuple[Array | None, tuple[Feature, ...]]:
-    """Return labels as codes with words, or values; both together as values and one-hot labels."""
+    """Encode categorical labels ``[n, K]`` and numeric values ``[n, F]`` as features.
+
+    Labels alone become category codes with names; values alone stay as they are; both together
+    become the values followed by one-hot labels.
+    """
     if labels is None:
         return values, ()
     width = labels.shape[1]
-    names = [name] if width == 1 else [f"{name}_{place}" for place in range(width)]
-    codes, words = np.empty_like(labels), []
-    for place in range(width):
-        known, codes[:, place] = np.unique(labels[:, place], return_inverse=True)
-        words.append(tuple(map(str, known.tolist())))
+    names = [name] if width == 1 else [f"{name}_{column}" for column in range(width)]
+    codes, categories = np.empty_like(labels), []
+    for column in range(width):
+        distinct, codes[:, column] = np.unique(labels[:, column], return_inverse=True)
+        categories.append(tuple(map(str, distinct.tolist())))
     if values is not None:
-        hot = [np.eye(len(each), dtype=np.float32)[codes[:, place]]
-               for place, each in enumerate(words)]  # fmt: skip
-        return np.concatenate([values, *hot], axis=1), ()
-    most = max(len(each) for each in words)
-    if most > _MOST_WORDS:
-        raise StageError(f"{most:,} different values of {name}: these are no categories.")
-    dtype = np.uint8 if most <= 256 else np.uint16
-    found = tuple(Feature(name=n, words=w) for n, w in zip(names, words, strict=True))
-    return codes.astype(dtype), found
+        one_hot = [np.eye(len(words), dtype=np.float32)[codes[:, column]]
+                   for column, words in enumerate(categories)]  # fmt: skip
+        return np.concatenate([values, *one_hot], axis=1), ()
+    largest = max(len(words) for words in categories)
+    if largest > _MAX_CATEGORIES:
+        raise StageError(
+            f"{name} has {largest:,} distinct values; categorical features have at most "
+            f"{_MAX_CATEGORIES:,}. Store them as real numbers."
+        )
+    dtype = np.uint8 if largest <= 256 else np.uint16
+    features = tuple(Feature(name=n, words=w) for n, w in zip(names, categories, strict=True))
+    return codes.astype(dtype), features
 
 
-def as_rows(values: Array) -> Array:
-    """Return values with one axis for rows and one for the numbers of a row."""
+def flatten_rows(values: Array) -> Array:
+    """Reshape values to two axes: rows, and all values of a row."""
     return values.reshape(len(values), math.prod(values.shape[1:]))
 
 
-def told_features(
+def infer_features(
     values: Array | None, name: str, where: str
 ) -> tuple[Array | None, tuple[Feature, ...]]:
-    """Return features ``[n, F]`` of files that do not say what these are.
+    """Encode features ``[n, F]`` of unknown type.
 
-    Whole numbers are categories, unless each is 0 or 1; anything else is a value, and finite.
+    Integers are categories, unless all are 0 or 1. Everything else is numeric and must be finite.
     """
     if values is None or not values.shape[1]:
         return None, ()
     if values.dtype.kind == "b" or not len(values):
         return values.astype(np.float32), ()
     if values.dtype.kind in "iu" and (values.min() < 0 or values.max() > 1):
-        return features(values.astype(np.int64), None, name)
-    found = values.astype(np.float32)
-    bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
-    if len(bad):
+        return encode_features(values.astype(np.int64), None, name)
+    numeric = values.astype(np.float32)
+    invalid_rows = np.flatnonzero(~np.isfinite(numeric).all(axis=1))
+    if len(invalid_rows):
         raise StageError(
-            f"{where}, row {int(bad[0])}: a feature is not finite ({len(bad):,} such rows). Clean "
-            "the data; gsx does not guess features."
+            f"{where}, row {int(invalid_rows[0])}: a feature is not finite "
+            f"({len(invalid_rows):,} rows in total). Replace NaN and infinite values; gsx does not "
+            "impute features."
         )
-    return found, ()
+    return numeric, ()
 
 
-def both_ways(
+def add_reverse_edges(
     src: Ints, dst: Ints, attr: Array | None, nodes: int
 ) -> tuple[Ints, Ints, Array | None, int]:
-    """Return the edges sorted, with the other direction of those that stand alone added."""
-    alone = np.flatnonzero(~np.isin(dst * nodes + src, src * nodes + dst))
-    if len(alone):
-        src, dst = np.concatenate([src, dst[alone]]), np.concatenate([dst, src[alone]])
-        attr = None if attr is None else np.concatenate([attr, attr[alone]])
+    """Return edges in both directions, sorted, and the number of reverse edges that were added."""
+    one_way = np.flatnonzero(~np.isin(dst * nodes + src, src * nodes + dst))
+    if len(one_way):
+        src, dst = np.concatenate([src, dst[one_way]]), np.concatenate([dst, src[one_way]])
+        attr = None if attr is None else np.concatenate([attr, attr[one_way]])
     order = np.argsort(src * nodes + dst, kind="stable")
-    return src[order], dst[order], None if attr is None else attr[order], len(alone)
+    return src[order], dst[order], None if attr is None else attr[order], len(one_way)
 
 
 def one_way_warning(completed: int) -> tuple[str, ...]:
-    """Say how many edges files have in one direction only."""
+    """Return a warning about ``completed`` edges that the files contain in one direction only."""
     if not completed:
         return ()
     return (
@@ -121,13 +130,15 @@ def one_way_warning(completed: int) -> tuple[str, ...]:
 def graph_table(
     node_ptr: Ints, edge_ptr: Ints, ends: Ints, node_feat: Array | None, edge_attr: Array | None
 ) -> tuple[GraphTable, int]:
-    """Return graphs of edges ``[2, E]`` of local node numbers, and how many edges were completed.
+    """Build graphs from edges ``[2, E]`` of local node ids; return them and the added edges.
 
-    Nodes without features get a 1 each.
+    Nodes without features get one constant feature, 1.
     """
     nodes = int(node_ptr[-1])
     first = np.repeat(node_ptr[:-1], np.diff(edge_ptr))
-    src, dst, edge_attr, completed = both_ways(ends[0] + first, ends[1] + first, edge_attr, nodes)
+    src, dst, edge_attr, completed = add_reverse_edges(
+        ends[0] + first, ends[1] + first, edge_attr, nodes
+    )
     owner = np.searchsorted(node_ptr, src, side="right") - 1
     edge: dict[str, Array] = {
         "edge_src": (src - node_ptr[owner]).astype(np.int32),
@@ -143,26 +154,26 @@ def graph_table(
     )
 
 
-def check_local_ends(ends: Ints, node_ptr: Ints, edge_ptr: Ints, where: str) -> None:
-    """Refuse edges ``[2, E]`` to nodes that their graph does not have."""
+def check_local_endpoints(ends: Ints, node_ptr: Ints, edge_ptr: Ints, where: str) -> None:
+    """Reject edges ``[2, E]`` to nodes that do not exist in their graph."""
     limit = np.repeat(np.diff(node_ptr), np.diff(edge_ptr))
-    bad = np.flatnonzero(((ends < 0) | (ends >= limit)).any(axis=0))
-    if len(bad):
-        graph = int(np.searchsorted(edge_ptr, bad[0], side="right")) - 1
+    invalid = np.flatnonzero(((ends < 0) | (ends >= limit)).any(axis=0))
+    if len(invalid):
+        graph = int(np.searchsorted(edge_ptr, invalid[0], side="right")) - 1
         raise StageError(
-            f"{where}: graph {graph} has an edge between nodes {ends[:, bad[0]].tolist()}, and "
-            f"{int(limit[bad[0]])} nodes, numbered from 0."
+            f"{where}: graph {graph} has an edge between nodes {ends[:, invalid[0]].tolist()}, but "
+            f"only {int(limit[invalid[0]])} nodes. Node ids of a graph start at 0."
         )
 
 
-def found_columns(
+def table_columns(
     table: GraphTable,
     node_words: tuple[Feature, ...],
     edge_words: tuple[Feature, ...],
     *,
     outputs: int,
 ) -> tuple[Column, ...]:
-    """Return the columns of a corpus of such graphs."""
+    """Return the columns of a corpus with the features of ``table``."""
     node = table.dense("node", "node_feat")
     edge = table.edge.get("edge_attr")
     dense = edge if isinstance(edge, np.ndarray) else None

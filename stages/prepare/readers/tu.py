@@ -1,10 +1,10 @@
-"""Read graphs from the text files of TUDataset, and from the one-file layout DD is also found in.
+"""Read graphs from the text files of TUDataset, and from the one-file layout of DD.
 
-A TU dataset ``DS`` is ``DS_A.txt`` (pairs of node numbers), ``DS_graph_indicator.txt`` (the graph
-of every node), ``DS_graph_labels.txt`` and some of ``node_labels``, ``node_attributes``,
-``edge_labels``, ``edge_attributes`` and ``graph_attributes``; numbers count from 1. The other
-layout is one text: the number of graphs, then per graph a line ``nodes label`` and per node a line
-``tag degree neighbors…``; numbers count from 0. Both may lie in a zip file or in a folder.
+A TU dataset ``DS`` consists of ``DS_A.txt`` (pairs of node ids), ``DS_graph_indicator.txt`` (the
+graph of every node), ``DS_graph_labels.txt`` and some of ``node_labels``, ``node_attributes``,
+``edge_labels``, ``edge_attributes`` and ``graph_attributes``; ids start at 1. The one-file layout
+contains the number of graphs, then for each graph a line ``nodes label`` and for each node a line
+``tag degree neighbors…``; ids start at 0. Both layouts are read from zip files and folders.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gsx.errors import StageError
 from gsx.ragged import Array, Ints, pointers, ranges
 from gsx.schema import Feature
 from gsx.stages.prepare.readers.archives import Archive
-from gsx.stages.prepare.readers.parsed import both_ways, features
+from gsx.stages.prepare.readers.parsed import add_reverse_edges, encode_features
 from gsx.table import GraphTable
 
-NEEDED = ("A", "graph_indicator")
+REQUIRED = ("A", "graph_indicator")
 OPTIONAL = (
     "graph_labels", "graph_attributes", "node_labels", "node_attributes", "edge_labels",
     "edge_attributes",
@@ -32,85 +32,86 @@ OPTIONAL = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuGraphs:
-    """What the files hold."""
+    """Graphs of a TU dataset."""
 
     table: GraphTable
     """Structure and features, edges in both directions and sorted; no graph columns."""
     node_words: tuple[Feature, ...]
-    """Words of the node features, where those are labels."""
+    """Categories of node features; empty if the features are numeric."""
     edge_words: tuple[Feature, ...]
-    """Words of the edge features, where those are labels."""
+    """Categories of edge features; empty if the features are numeric."""
     labels: Ints | None
-    """``[G]`` labels as in the file, where there are any."""
+    """``[G]`` labels as in the file; None if there are none."""
     values: Array | None
-    """``[G, T]`` attributes of graphs, where there are any."""
+    """``[G, T]`` graph attributes; None if there are none."""
     completed: int
-    """Edges that the files have in one direction only; the other was added."""
+    """Number of edges that the files contain in one direction only; the reverse was added."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of one dataset, by what they hold."""
+    """Files of one dataset by kind, such as ``A`` and ``graph_indicator``."""
 
     where: str
     read: Mapping[str, Callable[[], bytes]]
 
-    def name(self, part: str) -> str:
-        return f"{self.where}: {part}.txt"
+    def name(self, kind: str) -> str:
+        return f"{self.where}: {kind}.txt"
 
-    def numbers(self, part: str, dtype: type) -> Array:
+    def numbers(self, kind: str, dtype: type) -> Array:
         """Return the numbers of a file, one row per line."""
-        data = self.read[part]()
+        data = self.read[kind]()
         if not data.strip():
-            return np.zeros((0, 2 if part == "A" else 1), dtype=dtype)
+            return np.zeros((0, 2 if kind == "A" else 1), dtype=dtype)
         try:
             return np.loadtxt(
                 io.BytesIO(data), dtype=dtype, delimiter=",", comments=None, ndmin=2,
                 encoding="utf-8",
             )  # fmt: skip
         except (ValueError, UnicodeDecodeError) as error:
-            what = str(error).split("; use ")[0].rstrip(".")
-            kind = "whole numbers" if dtype is np.int64 else "numbers"
-            raise StageError(f"{self.name(part)} should hold {kind} only: {what}") from error
+            reason = str(error).split("; use ")[0].rstrip(".")
+            expected = "integers" if dtype is np.int64 else "numbers"
+            raise StageError(f"{self.name(kind)} must contain only {expected}: {reason}") from error
 
-    def checked(self, part: str, dtype: type, rows: int, of: str) -> Array | None:
-        """Return the numbers of a file that may be there, and must have as many rows as ``of``."""
-        if part not in self.read:
+    def checked(self, kind: str, dtype: type, rows: int, items: str) -> Array | None:
+        """Return the numbers of an optional file with ``rows`` lines; None if it is missing."""
+        if kind not in self.read:
             return None
-        found = self.numbers(part, dtype)
-        if len(found) != rows:
+        numbers = self.numbers(kind, dtype)
+        if len(numbers) != rows:
             raise StageError(
-                f"{self.name(part)} has {len(found):,} lines; there are {rows:,} {of}. "
-                "The files do not belong together."
+                f"{self.name(kind)} has {len(numbers):,} lines, but there are {rows:,} {items}. "
+                "Use files of the same dataset."
             )
-        bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
-        if len(bad) and of != "graphs":  # targets may be missing
+        invalid = np.flatnonzero(~np.isfinite(numbers).all(axis=1))
+        if len(invalid) and items != "graphs":  # targets may be missing
             raise StageError(
-                f"{self.name(part)}, line {int(bad[0]) + 1}: a value is not finite ({len(bad):,} "
-                "such lines). Clean the data; gsx does not guess features."
+                f"{self.name(kind)}, line {int(invalid[0]) + 1}: a value is not finite "
+                f"({len(invalid):,} lines in total). Replace NaN and infinite values; gsx does not "
+                "impute features."
             )
-        return found
+        return numbers
 
 
-def read_graphs(path: Path, name: str) -> TuGraphs:
-    """Read a zip file or a folder in either layout; ``name`` stands for it in errors."""
+def read_tu(path: Path, name: str) -> TuGraphs:
+    """Read a zip file or a folder in either layout; errors call it ``name``."""
     if path.is_dir():
-        found = {each.name: each for each in sorted(path.iterdir()) if each.is_file()}
-        return _read(name, {member: each.read_bytes for member, each in found.items()})
+        files = {file.name: file for file in sorted(path.iterdir()) if file.is_file()}
+        return _read(name, {member: file.read_bytes for member, file in files.items()})
     archive = Archive(path, name)
     return _read(name, {member: _member(archive, member) for member in archive.members})
 
 
-def tu_parts(members: list[str]) -> dict[str, dict[str, str]]:
-    """Return, per dataset among file names, which file holds which part."""
-    found: dict[str, dict[str, str]] = {}
+def group_tu_files(members: list[str]) -> dict[str, dict[str, str]]:
+    """Group file names by dataset: prefix → kind of file → name."""
+    datasets: dict[str, dict[str, str]] = {}
     for member in members:
         stem = PurePosixPath(member).name.removesuffix(".txt")
-        for part in (*NEEDED, *OPTIONAL):
-            if member.endswith(".txt") and stem.endswith(f"_{part}"):
-                prefix = member.removesuffix(".txt").removesuffix(f"_{part}")
-                found.setdefault(prefix, {})[part] = member
-    return {prefix: parts for prefix, parts in found.items() if "A" in parts}
+        for kind in (*REQUIRED, *OPTIONAL):
+            if member.endswith(".txt") and stem.endswith(f"_{kind}"):
+                prefix = member.removesuffix(".txt").removesuffix(f"_{kind}")
+                datasets.setdefault(prefix, {})[kind] = member
+    return {prefix: files for prefix, files in datasets.items() if "A" in files}
 
 
 def _member(archive: Archive, member: str) -> Callable[[], bytes]:
@@ -118,27 +119,27 @@ def _member(archive: Archive, member: str) -> Callable[[], bytes]:
 
 
 def _read(where: str, read: Mapping[str, Callable[[], bytes]]) -> TuGraphs:
-    datasets = tu_parts(list(read))
+    datasets = group_tu_files(list(read))
     if len(datasets) > 1:
         names = ", ".join(f"`{PurePosixPath(prefix).name}`" for prefix in datasets)
-        raise StageError(f"{where} holds more than one dataset: {names}. Keep one.")
-    for parts in datasets.values():
-        missing = [part for part in NEEDED if part not in parts]
+        raise StageError(f"{where} contains more than one dataset: {names}. Keep one.")
+    for files in datasets.values():
+        missing = [kind for kind in REQUIRED if kind not in files]
         if missing:
-            raise StageError(f"{where} has no file that ends in `_{missing[0]}.txt`")
-        return _read_tu(_Files(where, {part: read[member] for part, member in parts.items()}))
-    single = [each for each in read if _is_single(PurePosixPath(each))]
+            raise StageError(f"{where} has no file that ends in `_{missing[0]}.txt`.")
+        return _read_tu(_Files(where, {kind: read[member] for kind, member in files.items()}))
+    single = [member for member in read if _is_single_file(PurePosixPath(member))]
     if len(single) == 1:
-        return _read_counted(read[single[0]](), f"{where}: {PurePosixPath(single[0]).name}")
-    shown = ", ".join(f"`{each}`" for each in sorted(read)[:5]) or "no files"
+        return _read_single_file(read[single[0]](), f"{where}: {PurePosixPath(single[0]).name}")
+    shown = ", ".join(f"`{member}`" for member in sorted(read)[:5]) or "no files"
     raise StageError(
-        f"{where} is no TU dataset: no file ends in `_A.txt`. It holds {shown}"
-        f"{', …' if len(read) > 5 else ''}."
+        f"{where} is not a TU dataset: no file ends in `_A.txt` (found {shown}"
+        f"{', …' if len(read) > 5 else ''})."
     )
 
 
-def _is_single(member: PurePosixPath) -> bool:
-    """Say whether a file may be a dataset of its own: DD/DD.txt."""
+def _is_single_file(member: PurePosixPath) -> bool:
+    """Return whether a file may contain a whole dataset, such as DD/DD.txt."""
     return member.suffix == ".txt" and member.parent.name in ("", member.stem)
 
 
@@ -146,27 +147,29 @@ def _read_tu(files: _Files) -> TuGraphs:
     graph = files.numbers("graph_indicator", np.int64)
     nodes = len(graph)
     if not nodes:
-        raise StageError(f"{files.name('graph_indicator')} is empty; there are no graphs to read.")
+        raise StageError(
+            f"{files.name('graph_indicator')} is empty; expected the graph of every node."
+        )
     graph = graph[:, 0] - 1
-    back = np.flatnonzero(np.diff(graph) < 0)
-    if graph[0] < 0 or len(back):
-        line = int(back[0]) + 2 if len(back) else 1
+    decreases = np.flatnonzero(np.diff(graph) < 0)
+    if graph[0] < 0 or len(decreases):
+        line = int(decreases[0]) + 2 if len(decreases) else 1
         raise StageError(
             f"{files.name('graph_indicator')}, line {line}: graph {int(graph[line - 1]) + 1}; "
-            "numbers should start at 1 and never fall."
+            "graph ids must start at 1 and never decrease."
         )
-    labels, values, count = _of_graphs(files, int(graph[-1]) + 1)
+    labels, values, count = _graph_targets(files, int(graph[-1]) + 1)
     node_ptr = pointers(np.bincount(graph, minlength=count))
-    src, dst = _ends(files, graph)
+    src, dst = _endpoints(files, graph)
     node_labels = files.checked("node_labels", np.int64, nodes, "nodes")
     node_values = files.checked("node_attributes", np.float32, nodes, "nodes")
     edge_labels = files.checked("edge_labels", np.int64, len(src), "edges")
     edge_values = files.checked("edge_attributes", np.float32, len(src), "edges")
-    node_feat, node_words = features(node_labels, node_values, "node_label")
-    edge_attr, edge_words = features(edge_labels, edge_values, "edge_label")
+    node_feat, node_words = encode_features(node_labels, node_values, "node_label")
+    edge_attr, edge_words = encode_features(edge_labels, edge_values, "edge_label")
     if node_feat is None:
         node_feat = np.ones((nodes, 1), dtype=np.float32)
-    src, dst, edge_attr, completed = both_ways(src, dst, edge_attr, nodes)
+    src, dst, edge_attr, completed = add_reverse_edges(src, dst, edge_attr, nodes)
     owner = graph[src]
     edge: dict[str, Array] = {
         "edge_src": (src - node_ptr[owner]).astype(np.int32),
@@ -179,108 +182,110 @@ def _read_tu(files: _Files) -> TuGraphs:
     return TuGraphs(table, node_words, edge_words, labels, values, completed)
 
 
-def _of_graphs(files: _Files, count: int) -> tuple[Ints | None, Array | None, int]:
-    """Return labels, values and the number of graphs; the last ones may have no nodes."""
+def _graph_targets(files: _Files, count: int) -> tuple[Ints | None, Array | None, int]:
+    """Return labels, attributes and the number of graphs; the last graphs may have no nodes."""
     labels = files.numbers("graph_labels", np.int64) if "graph_labels" in files.read else None
     if labels is not None:
         if len(labels) < count:
             raise StageError(
-                f"{files.name('graph_labels')} has {len(labels):,} lines; graph_indicator.txt "
-                f"names {count:,} graphs. The files do not belong together."
+                f"{files.name('graph_labels')} has {len(labels):,} lines, but graph_indicator.txt "
+                f"has {count:,} graphs. Use files of the same dataset."
             )
         count = len(labels)
     values = files.checked("graph_attributes", np.float32, count, "graphs")
     if labels is None and values is None:
         raise StageError(
-            f"{files.where} has neither `_graph_labels.txt` nor `_graph_attributes.txt`: "
-            "there is nothing to learn."
+            f"{files.where} has no targets: neither `_graph_labels.txt` nor "
+            "`_graph_attributes.txt` exists."
         )
     return None if labels is None else labels[:, 0], values, count
 
 
-def _ends(files: _Files, graph: Ints) -> tuple[Ints, Ints]:
-    """Return both ends of all edges as numbers of nodes from 0."""
+def _endpoints(files: _Files, graph: Ints) -> tuple[Ints, Ints]:
+    """Return sources and targets of all edges; node ids start at 0."""
     pairs = files.numbers("A", np.int64)
     if pairs.shape[1] != 2:
         raise StageError(
-            f"{files.name('A')} has {pairs.shape[1]} numbers in a line; expected two, of nodes."
+            f"{files.name('A')} has {pairs.shape[1]} numbers per line; expected two node ids."
         )
     pairs = pairs - 1
-    bad = np.flatnonzero(((pairs < 0) | (pairs >= len(graph))).any(axis=1))
-    if len(bad):
+    invalid = np.flatnonzero(((pairs < 0) | (pairs >= len(graph))).any(axis=1))
+    if len(invalid):
         raise StageError(
-            f"{files.name('A')}, line {int(bad[0]) + 1}: an edge between nodes "
-            f"{(pairs[bad[0]] + 1).tolist()}; graph_indicator.txt knows nodes 1..{len(graph)}."
+            f"{files.name('A')}, line {int(invalid[0]) + 1}: edge between nodes "
+            f"{(pairs[invalid[0]] + 1).tolist()}, but node ids in graph_indicator.txt are "
+            f"1..{len(graph)}. Use files of the same dataset."
         )
-    bad = np.flatnonzero(graph[pairs[:, 0]] != graph[pairs[:, 1]])
-    if len(bad):
-        one, other = (graph[pairs[bad[0]]] + 1).tolist()
+    crossing = np.flatnonzero(graph[pairs[:, 0]] != graph[pairs[:, 1]])
+    if len(crossing):
+        one, other = (graph[pairs[crossing[0]]] + 1).tolist()
         raise StageError(
-            f"{files.name('A')}, line {int(bad[0]) + 1}: an edge between graph {one} and graph "
-            f"{other}. The files do not belong together."
+            f"{files.name('A')}, line {int(crossing[0]) + 1}: edge between graph {one} and graph "
+            f"{other}. Use files of the same dataset."
         )
     return pairs[:, 0], pairs[:, 1]
 
 
-def _read_counted(data: bytes, where: str) -> TuGraphs:
-    """Read the layout of one text file."""
+def _read_single_file(data: bytes, where: str) -> TuGraphs:
+    """Read the one-file layout."""
     lines = data.split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
     try:
         flat = np.array(data.split(), dtype=np.int64)
     except ValueError as error:
-        raise StageError(f"{where} should hold whole numbers only: {error}") from error
+        raise StageError(f"{where} must contain only integers: {error}") from error
     start = pointers([len(line.split()) for line in lines])
-    heads = _heads(flat, start, where)
+    graph_lines = _graph_lines(flat, start, where)
     is_node = np.ones(len(lines), dtype=bool)
-    is_node[0] = is_node[heads] = False
+    is_node[0] = is_node[graph_lines] = False
     rows = np.flatnonzero(is_node)
     tag, degree = flat[start[rows]], flat[np.minimum(start[rows] + 1, len(flat) - 1)]
-    bad = np.flatnonzero(np.diff(start)[rows] != degree + 2)
-    if len(bad):
+    invalid = np.flatnonzero(np.diff(start)[rows] != degree + 2)
+    if len(invalid):
         raise StageError(
-            f"{where}, line {int(rows[bad[0]]) + 1}: expected a tag, a degree and as many neighbors"
+            f"{where}, line {int(rows[invalid[0]]) + 1}: expected a tag, a degree, and one id per "
+            "neighbor."
         )
-    node_ptr = pointers(flat[start[heads]])
-    graph = np.repeat(np.arange(len(heads)), np.diff(node_ptr))
+    node_ptr = pointers(flat[start[graph_lines]])
+    graph = np.repeat(np.arange(len(graph_lines)), np.diff(node_ptr))
     src = np.repeat(np.arange(len(rows)), degree)
     dst = flat[ranges(start[rows] + 2, degree)]
-    bad = np.flatnonzero((dst < 0) | (dst >= np.diff(node_ptr)[graph[src]]))
-    if len(bad):
-        line = int(rows[src[bad[0]]]) + 1
-        raise StageError(f"{where}, line {line}: no node {int(dst[bad[0]])} in this graph")
+    invalid = np.flatnonzero((dst < 0) | (dst >= np.diff(node_ptr)[graph[src]]))
+    if len(invalid):
+        line = int(rows[src[invalid[0]]]) + 1
+        raise StageError(f"{where}, line {line}: this graph has no node {int(dst[invalid[0]])}.")
     offset = node_ptr[graph[src]]
-    src, dst, _, completed = both_ways(src, dst + offset, None, len(rows))
+    src, dst, _, completed = add_reverse_edges(src, dst + offset, None, len(rows))
     offset = node_ptr[graph[src]]
-    node_feat, words = features(tag[:, None], None, "node_label")
+    node_feat, node_words = encode_features(tag[:, None], None, "node_label")
     table = GraphTable(
         node_ptr=node_ptr,
-        edge_ptr=pointers(np.bincount(graph[src], minlength=len(heads))),
+        edge_ptr=pointers(np.bincount(graph[src], minlength=len(graph_lines))),
         node={"node_feat": node_feat} if node_feat is not None else {},
         edge={
             "edge_src": (src - offset).astype(np.int32),
             "edge_dst": (dst - offset).astype(np.int32),
         },
     )
-    return TuGraphs(table, words, (), flat[start[heads] + 1], None, completed)
+    return TuGraphs(table, node_words, (), flat[start[graph_lines] + 1], None, completed)
 
 
-def _heads(flat: Ints, start: Ints, where: str) -> Ints:
-    """Return the lines that open a graph."""
+def _graph_lines(flat: Ints, start: Ints, where: str) -> Ints:
+    """Return the index of the first line of every graph."""
     lines = len(start) - 1
-    heads, at = [], 1
+    graph_lines, line = [], 1
     count = int(flat[0]) if len(flat) else 0
     for number in range(count):
-        if at >= lines or start[at + 1] - start[at] != 2 or flat[start[at]] < 0:
+        if line >= lines or start[line + 1] - start[line] != 2 or flat[start[line]] < 0:
             raise StageError(
-                f"{where}, line {at + 1}: expected the number of nodes and the label of graph "
-                f"{number + 1} of {count}"
+                f"{where}, line {line + 1}: expected the number of nodes and the label of graph "
+                f"{number + 1} of {count}."
             )
-        heads.append(at)
-        at += int(flat[start[at]]) + 1
-    if at != lines or not count:
+        graph_lines.append(line)
+        line += int(flat[start[line]]) + 1
+    if line != lines or not count:
         raise StageError(
-            f"{where}: {count} graphs should end at line {at}; the file has {lines} lines."
+            f"{where}: {count} graphs should end at line {line}, but the file has {lines} lines."
         )
-    return np.array(heads, dtype=np.int64)
+    return np.array(graph_lines, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Houses on a scale-free base: the graph whose nodes are labelled by their place in a house."""
+"""The BA-Shapes graph: houses attached to a Barabási-Albert base graph."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from gsx.ragged import Ints
 
 HOUSE = ((0, 1), (0, 3), (0, 4), (1, 2), (1, 4), (2, 3))
-"""Edges of a house: 0 and 1 carry the roof 4 and stand on 3 and 2."""
+"""Edges of a house: 4 is the roof, 0 and 1 are sides, 2 and 3 are feet."""
 ROLES = (1, 1, 2, 2, 3)
-"""Class of every node of a house; nodes of the base are of class 0."""
+"""Class of every node of a house; base nodes have class 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Houses:
-    """A base with houses, every edge in one direction."""
+class BAShapes:
+    """A BA-Shapes graph, each edge in one direction."""
 
     src: Ints
     dst: Ints
@@ -24,11 +24,11 @@ class Houses:
     """``[N]`` class of every node."""
 
 
-def preferential(nodes: int, links: int, stream: np.random.Generator) -> tuple[Ints, Ints]:
-    """Return a graph in which every new node links to old ones in proportion to their degrees.
+def barabasi_albert_graph(nodes: int, links: int, stream: np.random.Generator) -> tuple[Ints, Ints]:
+    """Return the edges of a Barabási-Albert graph with preferential attachment.
 
-    After Barabási and Albert, as the benchmark draws it: ends are drawn with replacement, and from
-    the new node's own ends too. Those links are lost, so a node may have fewer than ``links``.
+    As in the benchmark, targets are drawn with replacement and may be the new node itself.
+    Self-loops are removed, so a node may have fewer than ``links`` edges.
     """
     ends = np.empty(2 * links * (nodes - links + 1), dtype=np.int64)
     ends[:links], ends[links : 2 * links] = np.arange(links), stream.permutation(links)
@@ -44,13 +44,13 @@ def preferential(nodes: int, links: int, stream: np.random.Generator) -> tuple[I
     return src[kept], dst[kept]
 
 
-def houses(base: int, links: int, count: int, stream: np.random.Generator) -> Houses:
-    """Return ``count`` houses, each joined by one edge to a base node of its own."""
-    src, dst = preferential(base, links, stream)
+def ba_shapes_graph(base: int, links: int, count: int, stream: np.random.Generator) -> BAShapes:
+    """Return ``count`` houses, each attached by one edge to a distinct base node."""
+    src, dst = barabasi_albert_graph(base, links, stream)
     anchors = stream.permutation(base)[:count]
     first = base + len(ROLES) * np.arange(count)
     house = np.array(HOUSE)
-    return Houses(
+    return BAShapes(
         src=np.concatenate([src, (first[:, None] + house[:, 0]).ravel(), anchors]),
         dst=np.concatenate([dst, (first[:, None] + house[:, 1]).ravel(), first]),
         role=np.concatenate([np.zeros(base, dtype=np.int64), np.tile(ROLES, count)]),

@@ -1,9 +1,9 @@
-"""CBAS: nodes of houses on a scale-free base, in colors that shift.
+"""CBAS: BA-Shapes with node colors that shift.
 
 The graph is BA-Shapes: 300 base nodes, 80 houses of five nodes, one edge from each house to the
-base. The class of a node is its place: base, side, foot or roof. Its features are a color that says
-nothing of the class: five colors in training, one in ``ood_val``, another in ``ood_test``. Colors
-are given out at random, so training and testing nodes lie side by side in one graph.
+base. The class of a node is its role: base, side, foot or roof. Its features are a color that is
+independent of the class: five colors in training, one in ``ood_val``, another in ``ood_test``.
+Colors are assigned at random, so that training and test nodes are neighbors in one graph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gsx.stages.prepare.node_dataset import (
     reject_num_graphs_of_nodes,
 )
 from gsx.stages.prepare.splitting import ItemDomains, SplitRule, assign_splits
-from gsx.stages.prepare.synthetic.ba_shapes import houses
+from gsx.stages.prepare.synthetic.ba_shapes import ba_shapes_graph
 from gsx.stages.prepare.targets import Labels
 
 NAME = "cbas-color"
@@ -44,7 +44,7 @@ PALETTE = np.array(
     ],
     dtype=np.float32,
 )
-"""``[7, 4]`` red, green, blue and opacity of every color; the last two are those of testing."""
+"""``[7, 4]`` RGBA values; the last two colors are for the OOD splits."""
 _RULE = SplitRule(train=0.8, val=0.1, held_out=0.1, environments=5)
 _COUNTS = (420, 70, 70, 70, 70)
 _ABOUT = NodeCorpusDescription(
@@ -64,26 +64,26 @@ _ABOUT = NodeCorpusDescription(
 )
 
 
-def card(name: str) -> DatasetMetadata:
-    """Describe the dataset."""
+def metadata(name: str) -> DatasetMetadata:
+    """Return the metadata of the dataset."""
     del name
     return DatasetMetadata(
         shift="color", level="node", counts=dict(zip(SPLITS, _COUNTS, strict=False))
     )
 
 
-def open_cbas(order: DatasetRequest) -> PreparedDataset:
-    """Draw the graph, give out colors, and split nodes by them."""
-    graph = houses(BASE, LINKS, HOUSES, rng(order.seed, "prepare", NAME, "graph"))
+def open_cbas(request: DatasetRequest) -> PreparedDataset:
+    """Generate the graph, assign colors, and split the nodes by color."""
+    graph = ba_shapes_graph(BASE, LINKS, HOUSES, rng(request.seed, "prepare", NAME, "graph"))
     nodes = len(graph.role)
     shares = [nodes * 8 // 10 // 5] * 5 + [nodes // 10] * 2
     color = np.empty(nodes, dtype=np.int64)
-    color[rng(order.seed, "prepare", NAME, "colors").permutation(nodes)] = np.repeat(
+    color[rng(request.seed, "prepare", NAME, "colors").permutation(nodes)] = np.repeat(
         np.arange(len(COLORS)), shares
     )
-    # Sorted as the palette is, not by name: the last two colors are those of testing.
+    # In the request of the palette, not by name: the last two colors are for the OOD splits.
     domains = ItemDomains(COLORS, color, "color")
-    placed = assign_splits(domains, _RULE, rng(order.seed, "prepare", NAME, "id"), where=NAME)
+    placed = assign_splits(domains, _RULE, rng(request.seed, "prepare", NAME, "id"), where=NAME)
     labels = Labels(
         task="classification",
         metric="accuracy",
@@ -106,7 +106,7 @@ def open_cbas(order: DatasetRequest) -> PreparedDataset:
 
 FAMILY = DatasetFamily(
     names=(NAME,),
-    metadata=card,
+    metadata=metadata,
     size=reject_num_graphs_of_nodes,
     open=open_cbas,
 )

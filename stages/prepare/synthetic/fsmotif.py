@@ -1,13 +1,13 @@
-"""FSMotif: Motif graphs in color, where the structure and the features shift at once.
+"""FSMotif: coloured Motif graphs in which structure and features shift together.
 
 Every node of a graph has the color of the graph, three numbers for red, green and blue. Classes,
 widths, bases, random edges and noise are those of Motif. In ``fsmotif-size-color`` the width and
-the color shift, in ``fsmotif-base-color`` the base and the color: the splits for testing have
-structures and colors that training never shows. Color, structure and motif are drawn independently.
+the color shift, in ``fsmotif-base-color`` the base and the color: the OOD splits have structures
+and colors that do not occur in training. Color, structure and motif are drawn independently.
 
-The publication names the seven colors and five bases, and nothing else; its scores are multiples of
-1/300, hence 3,000 graphs in the shares of Motif. The palette is that of colored MNIST. What an
-environment is, is an option: a pair of structure and color (``product``), or one of the two.
+The paper states the seven colors and five bases only. Its scores are multiples of 1/300, hence
+3,000 graphs with the split ratios of Motif. The palette is that of CMNIST. An option defines the
+environments: pairs of structure and color (``product``), or one of the two.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ ENVIRONMENTS = ("product", "structure", "color")
 DEFAULT_NUM_GRAPHS = 3_000
 MAX_GRAPHS = 10**10
 BLOCK = 1024
-"""Graphs drawn from one random stream; part of what decides the graphs of a seed."""
-_SHOWN_STRUCTURES = 3
-"""Training shows the first ones; the next is that of ``ood_val``, and the last of ``ood_test``."""
+"""Graphs per random stream; changing it changes the graphs of a seed."""
+_TRAINING_STRUCTURES = 3
+"""The first structures are for training, the next for ``ood_val``, the last for ``ood_test``."""
 _UNSEEN = {"ood_val": (3, 5), "ood_test": (4, 6)}
-"""Structure and color of the splits that training never shows."""
+"""Structure and color of the OOD splits."""
 _CENTERS = np.array([6, 10, 15, 30, 70])
 _BASE_CENTER, _SPREAD = 10, 5
-"""A width is its center plus a whole number in ``-5..5``."""
+"""A width is its center plus an integer in ``-5..5``."""
 _EXTRAS = (
     Column(name="node_truth", axis="node", dtype="int8", doc="1 = node of the motif"),
     Column(name="basis_id", axis="graph", dtype="int8", doc="base: " + ", ".join(BASES)),
@@ -61,9 +61,9 @@ _CITATION = (
 
 
 def split_sizes(name: str, num_graphs: int) -> dict[str, int]:
-    """Share ``num_graphs`` among the splits: 60 % to train on, 10 % for each of the others."""
+    """Distribute ``num_graphs`` over the splits: 60 % for training, 10 % for each other split."""
     if not 10 <= num_graphs <= MAX_GRAPHS:
-        raise UsageError(f"{name}: num_graphs must lie in 10..{MAX_GRAPHS}; got {num_graphs}")
+        raise UsageError(f"{name}: num_graphs must be in 10..{MAX_GRAPHS} (found {num_graphs})")
     pool, tenth = num_graphs * 8 // 10, num_graphs // 10
     shares = (pool - 2 * tenth, tenth, tenth, tenth, num_graphs - pool - tenth)
     return dict(zip(SPLITS, shares, strict=False))
@@ -72,10 +72,10 @@ def split_sizes(name: str, num_graphs: int) -> dict[str, int]:
 def corpus_info(name: str, environments: str) -> CorpusInfo:
     """Describe the corpus of a dataset."""
     structures = _structures(name)
-    shown = structures[:_SHOWN_STRUCTURES]
+    training = structures[:_TRAINING_STRUCTURES]
     names = {
-        "product": [f"{s}, {color}" for s in shown for color in COLORS[:TRAINING_COLORS]],
-        "structure": list(shown),
+        "product": [f"{s}, {color}" for s in training for color in COLORS[:TRAINING_COLORS]],
+        "structure": list(training),
         "color": list(COLORS[:TRAINING_COLORS]),
     }[environments]
     return CorpusInfo(
@@ -101,7 +101,7 @@ def build(
     name: str, split: str, start: int, stop: int, *, seed: int, first_graph_id: int,
     environments: str,
 ) -> GraphTable:  # fmt: skip
-    """Return graphs ``start:stop`` of a split; they do not depend on how the split is cut.
+    """Return graphs ``start:stop`` of a split; the result does not depend on shard boundaries.
 
     ``first_graph_id`` is the id of graph 0 of the split.
     """
@@ -127,10 +127,10 @@ def _build_block(
 ) -> GraphTable:
     motif = generator.integers(0, len(MOTIFS), BLOCK)
     if split in _UNSEEN:
-        structure, color = (np.full(BLOCK, each) for each in _UNSEEN[split])
+        structure, color = (np.full(BLOCK, index) for index in _UNSEEN[split])
         env = np.full(BLOCK, -1)
     else:
-        structure = generator.integers(0, _SHOWN_STRUCTURES, BLOCK)
+        structure = generator.integers(0, _TRAINING_STRUCTURES, BLOCK)
         color = generator.integers(0, TRAINING_COLORS, BLOCK)
         env = _environments(structure, color, environments)
     if name == "fsmotif-base-color":
@@ -169,17 +169,17 @@ def _environments(structure: Ints, color: Ints, environments: str) -> Ints:
     return structure if environments == "structure" else color
 
 
-def _options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    found = resolve_options(name, given, {"environments": "product"})
-    if found["environments"] not in ENVIRONMENTS:
-        known = ", ".join(f"`{each}`" for each in ENVIRONMENTS)
+def _options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    resolved = resolve_options(name, options, {"environments": "product"})
+    if resolved["environments"] not in ENVIRONMENTS:
+        choices = ", ".join(f"`{choice}`" for choice in ENVIRONMENTS)
         raise UsageError(
-            f"{name}: environments must be one of {known}; got `{found['environments']}`"
+            f"{name}: environments must be one of {choices} (found `{resolved['environments']}`)"
         )
-    return found
+    return resolved
 
 
-def _card(name: str) -> DatasetMetadata:
+def _metadata(name: str) -> DatasetMetadata:
     return DatasetMetadata(
         shift=name.removeprefix("fsmotif-"), counts=split_sizes(name, DEFAULT_NUM_GRAPHS)
     )
@@ -191,30 +191,30 @@ def _size(name: str, num_graphs: int | None) -> int:
     return number
 
 
-def _open(order: DatasetRequest) -> PreparedDataset:
-    environments = _options(order.name, order.options)["environments"]
-    sizes = split_sizes(order.name, _size(order.name, order.num_graphs))
+def _open(request: DatasetRequest) -> PreparedDataset:
+    environments = _options(request.name, request.options)["environments"]
+    sizes = split_sizes(request.name, _size(request.name, request.num_graphs))
     first = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
 
     def shard(split: str, start: int, stop: int) -> GraphTable:
         return build(
-            order.name,
+            request.name,
             split,
             start,
             stop,
-            seed=order.seed,
+            seed=request.seed,
             first_graph_id=first[split],
             environments=environments,
         )
 
     return PreparedDataset(
-        info=corpus_info(order.name, environments), split_sizes=sizes, build=shard
+        info=corpus_info(request.name, environments), split_sizes=sizes, build=shard
     )
 
 
 FAMILY = DatasetFamily(
     names=DATASETS,
-    metadata=_card,
+    metadata=_metadata,
     size=_size,
     options=_options,
     open=_open,

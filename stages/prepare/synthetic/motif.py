@@ -1,14 +1,14 @@
-"""The Motif datasets, which ask whether a classifier sees the motif or the base it is joined to.
+"""The Motif datasets: the class is the motif, and the attached base graph shifts.
 
 ``motif-size`` and ``motif-base`` have covariate shift: motifs are independent of all else, and the
-out-of-distribution splits have widths or bases that training never shows. An environment is a
+out-of-distribution splits have widths or bases that do not occur in training. An environment is a
 width class or a base.
 
 ``motif-size-concept`` and ``motif-base-concept`` have concept shift: every split has the same three
 domains (widths around 10, 40 and 70; wheel, tree and ladder), and what shifts is the probability
-that the domain has the number of the motif. Where it has not, it is one of the other two, with
-equal chance, so the probability is exactly how often the two agree. An environment is a level of
-that probability; graphs for training draw theirs uniformly.
+that the domain index equals the motif index. Otherwise the domain is one of the other two, with
+equal probability. An environment is a level of that probability; training graphs draw their level
+uniformly.
 
 Graphs are independent draws, so ``id_val`` and ``id_test`` are more draws from the distribution of
 ``train``. The graphs follow the distribution of the published benchmark, not its random numbers.
@@ -50,17 +50,17 @@ ALIASES: Mapping[str, str] = {
 DEFAULT_NUM_GRAPHS = 30_000
 MAX_GRAPHS = 10**10
 BLOCK = 1024
-"""Graphs drawn from one random stream; part of what decides the graphs of a seed."""
+"""Graphs per random stream; changing it changes the graphs of a seed."""
 
 _MOTIF_SPLITS = SPLITS[:5]
 _ENVIRONMENTS = 3
 _SPREAD = 5
-"""A width is its center plus a whole number in ``-5..5``."""
+"""A width is its center plus an integer in ``-5..5``."""
 _MATCH = (0.99, 0.97, 0.95)
-"""In the concept datasets, how often domain and motif agree in each environment."""
+"""Concept datasets: probability that domain and motif agree, per environment."""
 _UNSEEN_MATCH = {"ood_val": 0.3, "ood_test": 0.0}
 _UNSEEN_DOMAIN = {"ood_val": 3, "ood_test": 4}
-"""In the covariate datasets, the width class or base of the splits that training never shows."""
+"""Covariate datasets: width class or base of the OOD splits."""
 _EXTRAS = (
     Column(name="node_truth", axis="node", dtype="int8", doc="1 = node of the motif"),
     Column(name="basis_id", axis="graph", dtype="int8", doc="base: " + ", ".join(BASES)),
@@ -77,11 +77,11 @@ _CITATION = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dataset:
     domain: Literal["size", "base"]
-    """What shifts."""
+    """Domain that shifts."""
     concept: bool
-    """Whether the domain depends on the motif, else the domains of the splits differ."""
+    """Whether the domain depends on the motif (concept shift) or differs between splits."""
     centers: tuple[int, ...]
-    """Center of each width class; the only center where the base shifts."""
+    """Center of each width class; one center if the base shifts."""
 
 
 _SPECIFICATIONS = {
@@ -93,17 +93,18 @@ _SPECIFICATIONS = {
 
 
 def split_sizes(name: str, num_graphs: int) -> dict[str, int]:
-    """Share ``num_graphs`` among the splits, without a rest.
+    """Distribute ``num_graphs`` over the splits.
 
-    Covariate: a training pool of 80 %, 10 % each for ``ood_val`` and ``ood_test``, and as many for
-    ``id_val`` and ``id_test`` out of the pool. Concept: 60 %, 20 % each, and 15 % of the pool each.
+    Covariate: a training pool of 80 %, 10 % each for ``ood_val`` and ``ood_test``, and 10 % each
+    from the pool for ``id_val`` and ``id_test``. Concept: 60 %, 20 % each, and 15 % of the pool
+    each.
     """
     dataset = _specification(name)
     sizes = _shares(dataset, num_graphs)
     if min(sizes) < 1:
         smallest = next(number for number in count(1) if min(_shares(dataset, number)) >= 1)
         raise UsageError(
-            f"{name}: {num_graphs} graphs leave a split empty. Ask for at least {smallest}."
+            f"{name}: {num_graphs} graphs leave a split empty. Use at least {smallest}."
         )
     return dict(zip(_MOTIF_SPLITS, sizes, strict=True))
 
@@ -141,7 +142,7 @@ def corpus_info(name: str) -> CorpusInfo:
 def build(
     name: str, split: str, start: int, stop: int, *, seed: int, first_graph_id: int
 ) -> GraphTable:
-    """Return graphs ``start:stop`` of a split; they do not depend on how the split is cut.
+    """Return graphs ``start:stop`` of a split; the result does not depend on shard boundaries.
 
     ``first_graph_id`` is the id of graph 0 of the split.
     """
@@ -149,7 +150,7 @@ def build(
     if split not in _MOTIF_SPLITS:
         raise StageError(f"{name}: no split `{split}`. {did_you_mean(split, _MOTIF_SPLITS)}")
     if not 0 <= start <= stop:
-        raise StageError(f"{name}: graphs {start}:{stop} of `{split}` are no range of graphs")
+        raise StageError(f"{name}: {start}:{stop} is not a range of graphs of `{split}`")
     first, last = start // BLOCK, max(start, stop - 1) // BLOCK
     blocks = [
         _build_block(dataset, split, rng(seed, "prepare", name, split, block))
@@ -227,7 +228,7 @@ def _draw_domains(
     return env, np.where(agrees, motif, other)
 
 
-def _card(name: str) -> DatasetMetadata:
+def _metadata(name: str) -> DatasetMetadata:
     info = corpus_info(name)
     return DatasetMetadata(
         shift=info.domain, level=info.level, counts=split_sizes(name, DEFAULT_NUM_GRAPHS)
@@ -237,25 +238,27 @@ def _card(name: str) -> DatasetMetadata:
 def _size(name: str, num_graphs: int | None) -> int:
     number = DEFAULT_NUM_GRAPHS if num_graphs is None else num_graphs
     if not 1 <= number <= MAX_GRAPHS:
-        raise UsageError(f"num_graphs must lie in 1..{MAX_GRAPHS}; got {number}")
+        raise UsageError(f"num_graphs must be in 1..{MAX_GRAPHS} (found {number})")
     split_sizes(name, number)
     return number
 
 
-def _open(order: DatasetRequest) -> PreparedDataset:
-    sizes = split_sizes(order.name, _size(order.name, order.num_graphs))
+def _open(request: DatasetRequest) -> PreparedDataset:
+    sizes = split_sizes(request.name, _size(request.name, request.num_graphs))
     first = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
 
     def shard(split: str, start: int, stop: int) -> GraphTable:
-        return build(order.name, split, start, stop, seed=order.seed, first_graph_id=first[split])
+        return build(
+            request.name, split, start, stop, seed=request.seed, first_graph_id=first[split]
+        )
 
-    return PreparedDataset(info=corpus_info(order.name), split_sizes=sizes, build=shard)
+    return PreparedDataset(info=corpus_info(request.name), split_sizes=sizes, build=shard)
 
 
 FAMILY = DatasetFamily(
     names=DATASETS,
     aliases=ALIASES,
-    metadata=_card,
+    metadata=_metadata,
     size=_size,
     open=_open,
 )

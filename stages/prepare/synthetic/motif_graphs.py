@@ -1,7 +1,7 @@
-"""Motif graphs: a base graph, a motif of five nodes joined to it, and a few random edges.
+"""Motif graphs: a base graph, an attached motif of five nodes, and a few random edges.
 
-The kinds and the rules are those of the Motif benchmark. Functions work on all graphs at once; the
-only loop is over perturbation attempts, of which a graph has one per twenty edges.
+Bases, motifs and rules are those of the Motif benchmark. Functions process all graphs at once; the
+only loop is over perturbation attempts, one per twenty edges of a graph.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOTIFS = ("house", "cycle", "crane")
 MOTIF_NODES = 5
 """Nodes of every motif, numbered after those of the base."""
 LABEL_NOISE = 0.1
-"""Part of the labels that are drawn anew, from all motifs."""
+"""Share of labels that are replaced by a random motif."""
 PERTURBATION = 0.05
 """Attempts to add an edge, per edge of a graph."""
 
@@ -39,16 +39,16 @@ _MOTIF_EDGE_COUNT = np.array([6, 5, 6])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bases:
-    """Base graphs, each undirected edge held once."""
+    """Base graphs, each undirected edge once."""
 
     node_ptr: Ints
     """``[G + 1]`` pointers into the nodes."""
     edge_ptr: Ints
     """``[G + 1]`` pointers into the edges."""
     edge_u: Ints
-    """``[E]`` local number of one end, rising within each graph."""
+    """``[E]`` local id of one end, increasing within each graph."""
     edge_v: Ints
-    """``[E]`` local number of the other end."""
+    """``[E]`` local id of the other end."""
     receptive: Bools
     """``[N]`` nodes that perturbation may give an edge: all of a wheel, tree or ladder, the hub of
     a star, the inner nodes of a path."""
@@ -87,7 +87,7 @@ class Adjacency:
         """
         counts = 2 * self.num_edges
         at = np.flatnonzero(self.cells)
-        at -= np.repeat(self.ptr[:-1], counts)  # in place: most of the time here is fresh memory
+        at -= np.repeat(self.ptr[:-1], counts)  # in place: most of the time is spent on new memory
         dst = at.astype(np.int32)
         row = np.repeat(self.num_nodes.astype(np.int32), counts)
         src = dst // row
@@ -186,8 +186,8 @@ def perturb(adjacency: Adjacency, receptive: Bools, generator: np.random.Generat
     """Return the graphs with random edges added.
 
     A graph has ``int(0.05 * num_edges)`` attempts. Each draws a pair of distinct nodes without an
-    edge, and adds the edge if an end is ``receptive`` ``[N]``; otherwise the attempt is lost. So is
-    an attempt on a complete graph, which has no such pair; no graph with a motif is complete.
+    edge, and adds the edge if an end is ``receptive`` ``[N]``; otherwise the attempt has no
+    effect. A complete graph has no such pair; no graph with a motif is complete.
     """
     cells, num_edges = adjacency.cells.copy(), adjacency.num_edges.copy()
     num_nodes = adjacency.num_nodes
@@ -210,6 +210,6 @@ def perturb(adjacency: Adjacency, receptive: Bools, generator: np.random.Generat
 
 
 def noisy_labels(motif: Ints, generator: np.random.Generator) -> Ints:
-    """Return the motif of each graph, or in one of ten a motif drawn anew."""
+    """Return the motif of each graph; one in ten is replaced by a random motif."""
     noisy = generator.random(len(motif)) < LABEL_NOISE
     return np.where(noisy, generator.integers(0, len(MOTIFS), len(motif)), motif)

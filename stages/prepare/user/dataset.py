@@ -1,7 +1,7 @@
-"""A user's own data: tables of molecules or of nodes, datasets of TU, OGB and GOOD, PyG files.
+"""User data: tables of molecules or nodes, TU, OGB and GOOD datasets, and PyG files.
 
-Graphs, splits and environments are made by the code that makes the datasets that are built in; what
-those have published, options say here.
+Graphs, splits and environments are built by the same code as those of the benchmarks. Options
+select what a benchmark publishes: domain, split rule and environments.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from gsx.stages.prepare.readers.node_tables import read_nodes
 from gsx.stages.prepare.readers.ogb import ogb_files, read_ogb
 from gsx.stages.prepare.readers.parsed import ParsedGraphs, one_way_warning
 from gsx.stages.prepare.readers.pyg import read_pyg
-from gsx.stages.prepare.readers.tu import read_graphs, tu_parts
+from gsx.stages.prepare.readers.tu import group_tu_files, read_tu
 from gsx.stages.prepare.targets import TaskOption
-from gsx.stages.prepare.user.options import FLAG, options, plain_name
+from gsx.stages.prepare.user.options import COMMAND_OPTIONS, resolve_user_options, safe_file_name
 from gsx.stages.prepare.user.parsed_dataset import open_parsed
 from gsx.stages.prepare.user.smiles import open_smiles
 
@@ -39,71 +39,73 @@ _READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], ParsedGraphs]] = {
 }
 
 
-def card(name: str) -> DatasetMetadata:
-    """Say that nothing is known before the files are read."""
+def metadata(name: str) -> DatasetMetadata:
+    """Return empty metadata; nothing is known before the files are read."""
     del name
     return DatasetMetadata(shift="yours", counts={})
 
 
-def files(name: str, chosen: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files to read by the names that stand for them."""
-    path = Path(chosen["file"])
+def user_files(name: str, options: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the name and path of the files to read."""
+    path = Path(options["file"])
     if name == "ogb":
-        return ogb_files(path, chosen)
+        return ogb_files(path, options)
     if name == "good":
-        return good_files(path, chosen)
+        return good_files(path, options)
     if name == "tu" and path.is_dir():
         return _tu_files(path)
-    paths = [path, Path(chosen["edges"])] if name == "nodes" else [path]
-    for each in paths:
-        if not each.is_file():
-            found = f"{each} is a folder, not a file" if each.is_dir() else f"no file {each}"
-            raise UsageError(f"{found}. Name it: `gsx prepare {FLAG[name]}`.")
-    if len({plain_name(each.name) for each in paths}) < len(paths):
-        raise UsageError(f"two files are called {path.name}; give them names of their own.")
-    return {plain_name(each.name): each for each in paths}
+    paths = [path, Path(options["edges"])] if name == "nodes" else [path]
+    for file in paths:
+        if not file.is_file():
+            problem = f"{file} is a folder, not a file" if file.is_dir() else f"no file {file}"
+            raise UsageError(
+                f"{problem}. Pass an existing file: `gsx prepare {COMMAND_OPTIONS[name]}`."
+            )
+    if len({safe_file_name(file.name) for file in paths}) < len(paths):
+        raise UsageError(f"two files have the name {path.name}. Rename one of them.")
+    return {safe_file_name(file.name): file for file in paths}
 
 
-def open_own(order: DatasetRequest) -> PreparedDataset:
-    """Read and split the files of a user."""
-    chosen = options(order.name, order.options)
-    path = Path(chosen["file"])
-    if order.name == "smiles":
-        source = open_smiles(order, chosen)
-    elif order.name == "tu":
-        source = open_parsed(order, chosen, _read_tu(path, chosen))
+def open_user_dataset(request: DatasetRequest) -> PreparedDataset:
+    """Read the files of a user and split the graphs or nodes."""
+    options = resolve_user_options(request.name, request.options)
+    path = Path(options["file"])
+    if request.name == "smiles":
+        dataset = open_smiles(request, options)
+    elif request.name == "tu":
+        dataset = open_parsed(request, options, _read_tu(path, options))
     else:
-        found = _READERS[order.name](path, chosen)
-        if order.name == "pyg" and chosen["domain"] == "auto":
-            chosen["domain"] = "degree" if found.level == "node" else "size"
-        source = open_parsed(order, chosen, found)
-    if len(source.info.environments) < 2 and chosen["environments"] != 1:
+        parsed = _READERS[request.name](path, options)
+        if request.name == "pyg" and options["domain"] == "auto":
+            options["domain"] = "degree" if parsed.level == "node" else "size"
+        dataset = open_parsed(request, options, parsed)
+    if len(dataset.info.environments) < 2 and options["environments"] != 1:
         raise StageError(
-            f"{path.name}: all {source.info.level}s to train on are of one environment, "
-            f"{source.info.environments[0].name}. Choose another domain, or say `--envs 1` if that "
-            "is meant."
+            f"{path.name}: all training {dataset.info.level}s are in one environment, "
+            f"{dataset.info.environments[0].name}. Choose another domain, or set `--envs 1` to "
+            "train with a single environment."
         )
-    return source
+    return dataset
 
 
-def _read_tu(path: Path, chosen: Mapping[str, Any]) -> ParsedGraphs:
-    """Read TU files: classes where they have labels, else values."""
-    graphs = read_graphs(_tu_folder(path), path.name)
-    task: TaskOption = chosen["task"]
-    told: TaskOption
+def _read_tu(path: Path, options: Mapping[str, Any]) -> ParsedGraphs:
+    """Read TU files; targets are the graph labels if they exist, else the graph attributes."""
+    graphs = read_tu(_tu_folder(path), path.name)
+    task: TaskOption = options["task"]
+    inferred_task: TaskOption
     if graphs.labels is None or (task == "regression" and graphs.values is not None):
         if graphs.values is None:
-            raise StageError(f"{path.name}: there are no labels of graphs")
+            raise StageError(f"{path.name} has no graph labels. Add `_graph_labels.txt`.")
         values = graphs.values.astype(np.float64)
-        names = tuple(f"value_{place}" for place in range(values.shape[1]))
-        told = "regression"
+        names = tuple(f"value_{column}" for column in range(values.shape[1]))
+        inferred_task = "regression"
     else:
         values = graphs.labels.astype(np.float64)[:, None]
-        known = np.unique(graphs.labels)
-        names, told = ("label",), "classification"
-        if len(known) == 2 and task in ("auto", "binary"):
-            names, told = (f"label_{known[1]}",), "binary"
-            values = (values == known[1]).astype(np.float64)
+        classes = np.unique(graphs.labels)
+        names, inferred_task = ("label",), "classification"
+        if len(classes) == 2 and task in ("auto", "binary"):
+            names, inferred_task = (f"label_{classes[1]}",), "binary"
+            values = (values == classes[1]).astype(np.float64)
     return ParsedGraphs(
         where=path.name,
         table=graphs.table,
@@ -111,33 +113,34 @@ def _read_tu(path: Path, chosen: Mapping[str, Any]) -> ParsedGraphs:
         edge_words=graphs.edge_words,
         targets=values,
         names=names,
-        task=told,
+        task=inferred_task,
         warnings=one_way_warning(graphs.completed),
     )
 
 
 def _tu_files(path: Path) -> dict[str, Path]:
-    found = [each for each in sorted(_tu_folder(path).iterdir()) if each.suffix == ".txt"]
-    parts = tu_parts([each.name for each in found])
-    if parts:
-        named = {member for files in parts.values() for member in files.values()}
-        found = [each for each in found if each.name in named]
-    return {plain_name(each.name): each for each in found}
+    """Return the TU files of a folder; all text files if none has the name of a TU file."""
+    paths = [file for file in sorted(_tu_folder(path).iterdir()) if file.suffix == ".txt"]
+    datasets = group_tu_files([file.name for file in paths])
+    if datasets:
+        names = {name for files in datasets.values() for name in files.values()}
+        paths = [file for file in paths if file.name in names]
+    return {safe_file_name(file.name): file for file in paths}
 
 
 def _tu_folder(path: Path) -> Path:
-    """Return the folder of TU files; PyG keeps them in ``raw``."""
+    """Return the folder with the TU files; PyG stores them in ``raw``."""
     if path.is_dir() and not list(path.glob("*_A.txt")) and (path / "raw").is_dir():
         return path / "raw"
     return path
 
 
 FAMILY = DatasetFamily(
-    names=tuple(FLAG),
+    names=tuple(COMMAND_OPTIONS),
     listed=False,
-    metadata=card,
+    metadata=metadata,
     size=reject_num_graphs,
-    options=options,
-    extra_files=files,
-    open=open_own,
+    options=resolve_user_options,
+    extra_files=user_files,
+    open=open_user_dataset,
 )

@@ -1,4 +1,4 @@
-"""Options for a user's own data: what is left open, and what cannot be meant."""
+"""Options for user data: defaults, and validation of combinations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COMMON: Mapping[str, Any] = {
     "metric": "auto",
     "strict": False,
 }
-_MORE: Mapping[str, Mapping[str, Any]] = {
+_SPECIFIC: Mapping[str, Mapping[str, Any]] = {
     "smiles": {"smiles_column": "smiles", "targets": (), "split_column": ""},
     "tu": {},
     "ogb": {"targets": (), "split_column": ""},
@@ -49,8 +49,8 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
         "domain": "degree",
     },
 }
-"""Options of each source beside the common ones, and other defaults."""
-FLAG = {
+"""Additional options of each kind of data, and defaults that differ from the common ones."""
+COMMAND_OPTIONS = {
     "smiles": "--smiles FILE.csv",
     "tu": "--tu DIR|ZIP",
     "ogb": "--ogb DIR",
@@ -66,41 +66,41 @@ _DOMAINS = {
     "nodes": ("degree",),
 }
 _LABELLED_BY_COLUMN = ("smiles", "nodes")
-"""Sources whose targets must be named."""
+"""Kinds of data for which targets are required."""
 _ENVIRONMENT_WORDS = {
-    name: ("infer", "given") if name in ("pyg", "good") else ("infer",) for name in FLAG
+    name: ("infer", "given") if name in ("pyg", "good") else ("infer",) for name in COMMAND_OPTIONS
 }
 
 
-def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Resolve how the files are to be read and split, or refuse what cannot be meant."""
-    found = resolve_options(name, given, {**_COMMON, **_MORE[name], "ratios": ()})
-    if not found["file"] or found.get("edges", "file") == "":
-        raise UsageError(f"no file to read. Name it: `gsx prepare {FLAG[name]}`.")
-    found["name"] = found["name"] or _stem(Path(found["file"]))
-    found["ratios"] = _ratios(found["rule"], tuple(found["ratios"]))
-    if found["environments"] not in _ENVIRONMENT_WORDS[name]:
-        check_environments(name, found["environments"], _ENVIRONMENT_WORDS[name])
-    for several in ("targets", "feature_columns"):
-        if several in found:
-            found[several] = tuple(found[several])
+def resolve_user_options(name: str, requested: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge options with the defaults; reject combinations that are not supported."""
+    options = resolve_options(name, requested, {**_COMMON, **_SPECIFIC[name], "ratios": ()})
+    if not options["file"] or options.get("edges", "file") == "":
+        raise UsageError(f"no input file. Pass one: `gsx prepare {COMMAND_OPTIONS[name]}`.")
+    options["name"] = options["name"] or _stem(Path(options["file"]))
+    options["ratios"] = _ratios(options["rule"], tuple(options["ratios"]))
+    if options["environments"] not in _ENVIRONMENT_WORDS[name]:
+        check_environments(name, options["environments"], _ENVIRONMENT_WORDS[name])
+    for list_option in ("targets", "feature_columns"):
+        if list_option in options:
+            options[list_option] = tuple(options[list_option])
     if name == "tu":
-        if found["domain"] != "size" or found["rule"] == "column":
+        if options["domain"] != "size" or options["rule"] == "column":
             raise UsageError(
-                "TU files have no columns: the domain is `size`, and no column splits."
+                "TU files have no columns. Use `--domain size` and a rule other than `column`."
             )
-        return found
-    _check_columns(name, found)
-    return found
+        return options
+    _check_columns(name, options)
+    return options
 
 
-def split_rule(chosen: Mapping[str, Any]) -> SplitRule:
-    """Return the rule that options stand for."""
-    train, val, held_out = chosen["ratios"]
-    count = chosen["environments"]
+def split_rule(options: Mapping[str, Any]) -> SplitRule:
+    """Return the split rule that the options select."""
+    train, val, held_out = options["ratios"]
+    count = options["environments"]
     return SplitRule(
-        kind=chosen["rule"],
-        descending=chosen["direction"] == "descending",
+        kind=options["rule"],
+        descending=options["direction"] == "descending",
         train=train,
         val=val,
         held_out=held_out,
@@ -108,58 +108,57 @@ def split_rule(chosen: Mapping[str, Any]) -> SplitRule:
     )
 
 
-def describe(chosen: Mapping[str, Any], domain: str) -> str:
-    """Say how a corpus was split; ``domain`` is what it is sorted by where nothing was asked."""
-    by = domain if chosen["domain"] == "auto" else chosen["domain"]
-    return f"A user's own graphs, split by {by} ({chosen['rule']}, {chosen['direction']})."
+def corpus_description(options: Mapping[str, Any], domain: str) -> str:
+    """Return the description of a corpus; ``domain`` replaces the domain ``auto``."""
+    by = domain if options["domain"] == "auto" else options["domain"]
+    return f"A user's own graphs, split by {by} ({options['rule']}, {options['direction']})."
 
 
-def _ratios(rule: str, given: tuple[float, ...]) -> tuple[float, ...]:
-    train, val, held_out = given or _RATIOS[rule]
+def _ratios(rule: str, ratios: tuple[float, ...]) -> tuple[float, ...]:
+    train, val, held_out = ratios or _RATIOS[rule]
     if not (0 < train <= 1 and 0 <= val <= 1 and train + val <= 1 + 1e-9):
         raise UsageError(
-            f"ratios: {train:g} to train on and {val:g} for ood_val; expected shares of all "
-            "graphs that leave something for ood_test."
+            f"ratios: {train:g} for training and {val:g} for ood_val; expected shares with a sum "
+            "of at most 1. ood_test gets the rest."
         )
     if not 0 <= held_out < train / 2:
         raise UsageError(
-            f"ratios: {held_out:g} each for id_val and id_test; they come out of the {train:g} to "
-            "train on, so expected less than half of that."
+            f"ratios: {held_out:g} for each of id_val and id_test; expected less than half of the "
+            f"training share, {train:g}, from which they are taken."
         )
     return train, val, held_out
 
 
-def _check_columns(name: str, found: Mapping[str, Any]) -> None:
-    targets = found.get("targets", ())
+def _check_columns(name: str, options: Mapping[str, Any]) -> None:
+    targets = options.get("targets", ())
     if not targets and name in _LABELLED_BY_COLUMN:
-        raise UsageError("no target to learn. Name the column: `--target COLUMN`.")
-    ids = (found.get("smiles_column"), found.get("id_column"))
-    named = (*targets, *found.get("feature_columns", ()))
-    again = [each for each in named if named.count(each) > 1 or each in ids]
-    if again:
-        raise UsageError(f"the column `{again[0]}` cannot be used twice; name it once.")
-    domain, known = found["domain"], _DOMAINS[name]
-    if domain not in known and not domain.startswith("column:"):
-        words = ", ".join(f"`{each}`" for each in known)
+        raise UsageError("no target. Select the column to predict: `--target COLUMN`.")
+    ids = (options.get("smiles_column"), options.get("id_column"))
+    columns = (*targets, *options.get("feature_columns", ()))
+    repeated = [column for column in columns if columns.count(column) > 1 or column in ids]
+    if repeated:
+        raise UsageError(f"the column `{repeated[0]}` is used twice. Use it for one purpose only.")
+    domain, domains = options["domain"], _DOMAINS[name]
+    if domain not in domains and not domain.startswith("column:"):
+        choices = ", ".join(f"`{choice}`" for choice in domains)
         raise UsageError(
-            f"no domain `{domain}`. Say {words} or `column:NAME` for a column of the "
+            f"no domain `{domain}`. Choose {choices}, or `column:NAME` for a column of the "
             f"{'table' if name in _LABELLED_BY_COLUMN else 'data'}."
         )
-    column = found["split_column"]
-    lacking = not column and name in _LABELLED_BY_COLUMN
-    if (found["rule"] == "column" and lacking) or (
-        found["rule"] != "column" and column and name != "good"
+    split_column = options["split_column"]
+    column_missing = not split_column and name in _LABELLED_BY_COLUMN
+    if (options["rule"] == "column" and column_missing) or (
+        options["rule"] != "column" and split_column and name != "good"
     ):
         raise UsageError(
-            "the rule `column` and `--split-column NAME`, the column that names the splits, go "
-            "together; one was given without the other."
+            "the rule `column` and `--split-column NAME` require each other. Pass both or neither."
         )
 
 
 def _stem(path: Path) -> str:
-    return plain_name(path.name.split(".")[0]) or "own"
+    return safe_file_name(path.name.split(".")[0]) or "own"
 
 
-def plain_name(name: str) -> str:
-    """Return a file's name with letters that any store takes."""
+def safe_file_name(name: str) -> str:
+    """Replace characters that some stores do not allow in names with ``_``."""
     return re.sub(r"[^A-Za-z0-9._+-]", "_", name)

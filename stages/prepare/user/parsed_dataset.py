@@ -1,4 +1,4 @@
-"""Split graphs, or nodes, that a user brought, and make ready to write them."""
+"""Split parsed graphs or nodes from users and describe their corpus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gsx.stages.prepare.dataset import DatasetRequest, PreparedDataset
 from gsx.stages.prepare.kmeans import embed_graphs, embed_nodes
 from gsx.stages.prepare.node_dataset import NodeCorpusDescription, NodeGraph, node_dataset
 from gsx.stages.prepare.readers.csv_tables import split_codes
-from gsx.stages.prepare.readers.parsed import ParsedGraphs, found_columns
+from gsx.stages.prepare.readers.parsed import ParsedGraphs, table_columns
 from gsx.stages.prepare.readers.smiles_blocks import read_smiles
 from gsx.stages.prepare.split_methods import UNUSED, split_counts
 from gsx.stages.prepare.splitting import (
@@ -34,36 +34,40 @@ from gsx.stages.prepare.splitting import (
     split_slicer,
 )
 from gsx.stages.prepare.targets import Labels, parse_labels
-from gsx.stages.prepare.user.options import describe, split_rule
+from gsx.stages.prepare.user.options import corpus_description, split_rule
 from gsx.storage.artifacts.manifest import Dropped
 
 _SPARSE_WIDTH, _SPARSE_SHARE = 64, 0.1
-"""Features that say yes or no are stored sparse from this width on, if so few say yes."""
+"""Binary features of at least this width and below this share of ones are stored sparse."""
 
 
 def open_parsed(
-    order: DatasetRequest, chosen: Mapping[str, Any], found: ParsedGraphs
+    request: DatasetRequest, options: Mapping[str, Any], parsed: ParsedGraphs
 ) -> PreparedDataset:
-    """Return what is to be written."""
-    task = found.task if chosen["task"] == "auto" else chosen["task"]
-    labels = parse_labels(found.targets, found.names, task, chosen["metric"], found.where)
-    stream = rng(order.seed, "prepare", order.name, "id")
-    domain, domains, warnings = _domains(found, chosen["domain"], order.executor)
-    given = _given(found, chosen) if chosen["rule"] == "column" else None
-    placed = assign_splits(domains, split_rule(chosen), stream, where=found.where, given=given)
-    if chosen["environments"] == "given":
-        placed = _with_given(placed, found)
-    elif chosen["environments"] == "infer":
-        placed = _with_inferred(placed, found, stream)
-    warnings += tuple(filter(None, [placed.note]))
-    warnings += found.warnings + label_warnings(labels, split_counts(placed.split), found.level)
-    if found.level == "node":
-        return _nodes(found, labels, placed, domain, chosen, warnings)
-    return _graphs(found, labels, placed, domain, chosen, warnings)
+    """Assign splits and environments to parsed graphs or nodes."""
+    task = parsed.task if options["task"] == "auto" else options["task"]
+    labels = parse_labels(parsed.targets, parsed.names, task, options["metric"], parsed.where)
+    stream = rng(request.seed, "prepare", request.name, "id")
+    domain, domains, warnings = _domains(parsed, options["domain"], request.executor)
+    given = _splits(parsed, options) if options["rule"] == "column" else None
+    assignment = assign_splits(
+        domains, split_rule(options), stream, where=parsed.where, given=given
+    )
+    if options["environments"] == "given":
+        assignment = _with_file_environments(assignment, parsed)
+    elif options["environments"] == "infer":
+        assignment = _with_inferred_environments(assignment, parsed, stream)
+    warnings += tuple(filter(None, [assignment.note]))
+    warnings += parsed.warnings + label_warnings(
+        labels, split_counts(assignment.split), parsed.level
+    )
+    if parsed.level == "node":
+        return _nodes(parsed, labels, assignment, domain, options, warnings)
+    return _graphs(parsed, labels, assignment, domain, options, warnings)
 
 
 def label_warnings(labels: Labels, sizes: Mapping[str, int], item: str) -> tuple[str, ...]:
-    """Return what a user should know of splits and labels."""
+    """Return warnings about empty test splits, missing labels and the class -1."""
     warnings = []
     if not sizes["ood_test"]:
         warnings.append(
@@ -73,178 +77,180 @@ def label_warnings(labels: Labels, sizes: Mapping[str, int], item: str) -> tuple
     if labels.unknown:
         warnings.append(f"nothing is known of {labels.unknown:,} {item}s: they have no label")
     if labels.task == "classification" and labels.outputs[:2] == ("-1", "0"):
-        many = int((labels.label == 0).sum())
+        count = int((labels.label == 0).sum())
         warnings.append(
-            f"-1 is taken for a class, which {many:,} {item}s have; where it means that nothing is "
-            "known, write NaN instead"
+            f"-1 is taken for a class, which {count:,} {item}s have; where it means that nothing "
+            "is known, write NaN instead"
         )
     return tuple(warnings)
 
 
-def _given(found: ParsedGraphs, chosen: Mapping[str, Any]) -> Ints:
-    """Return the splits that the files name."""
-    name = chosen["split_column"]
-    if found.given is not None:
-        return found.given
-    if name in found.columns:
-        return split_codes(found.columns[name], name, found.where)
+def _splits(parsed: ParsedGraphs, options: Mapping[str, Any]) -> Ints:
+    """Return the splits that the files contain."""
+    name = options["split_column"]
+    if parsed.splits is not None:
+        return parsed.splits
+    if name in parsed.columns:
+        return split_codes(parsed.columns[name], name, parsed.where)
     if not name:
         raise StageError(
-            f"{found.where} names no splits. Say which field does: `--split-column NAME`."
+            f"{parsed.where} contains no splits. Select a field with splits: `--split-column NAME`."
         )
-    raise StageError(f"{found.where} has no column `{name}`. {did_you_mean(name, found.columns)}")
+    raise StageError(f"{parsed.where} has no column `{name}`. {did_you_mean(name, parsed.columns)}")
 
 
 def _domains(
-    found: ParsedGraphs, domain: str, executor: BlockExecutor
+    parsed: ParsedGraphs, domain: str, executor: BlockExecutor
 ) -> tuple[str, ItemDomains, tuple[str, ...]]:
-    """Return what items are sorted by: its name, the domain of every item, and warnings."""
-    own = "degree" if found.level == "node" else "size"
+    """Return the name of the domain, the domain of every item, and warnings."""
+    default = "degree" if parsed.level == "node" else "size"
     if domain == "auto":
-        domain = "column:domain_id" if "domain_id" in found.columns else own
+        domain = "column:domain_id" if "domain_id" in parsed.columns else default
     if domain in ("size", "degree"):
-        if domain != own:
-            items = "nodes" if found.level == "node" else "graphs"
+        if domain != default:
+            items = "nodes" if parsed.level == "node" else "graphs"
             raise StageError(
-                f"{found.where}: {items} are labelled; sort them by their {own} (`--domain {own}`) "
-                "or a column."
+                f"{parsed.where}: {items} are labelled, and {domain} is not a domain of {items}. "
+                f"Use `--domain {default}` or `--domain column:NAME`."
             )
-        if own == "size":
-            return domain, sorted_domains(found.table.num_nodes.tolist(), "nodes"), ()
-        return domain, sorted_domains(_degree(found).tolist(), "links"), ()
+        if default == "size":
+            return domain, sorted_domains(parsed.table.num_nodes.tolist(), "nodes"), ()
+        return domain, sorted_domains(_degree(parsed).tolist(), "links"), ()
     if domain == "scaffold":
-        return _scaffolds(found, executor)
+        return _scaffolds(parsed, executor)
     name = domain.removeprefix("column:")
-    if name not in found.columns:
+    if name not in parsed.columns:
         raise StageError(
-            f"{found.where} has no column `{name}`. {did_you_mean(name, found.columns)}"
+            f"{parsed.where} has no column `{name}`. {did_you_mean(name, parsed.columns)}"
         )
-    keys: Sequence[DomainKey] = found.columns[name]
-    lost = [row for row, key in enumerate(keys) if key != key or key == ""]
-    if lost:
-        raise StageError(f"{found.where}, row {lost[0]}: {name} is missing; expected a domain.")
+    keys: Sequence[DomainKey] = parsed.columns[name]
+    missing = [row for row, key in enumerate(keys) if key != key or key == ""]
+    if missing:
+        raise StageError(
+            f"{parsed.where}, row {missing[0]}: {name} is missing. Every row needs a domain."
+        )
     return name, sorted_domains(keys, name), ()
 
 
 def _scaffolds(
-    found: ParsedGraphs, executor: BlockExecutor
+    parsed: ParsedGraphs, executor: BlockExecutor
 ) -> tuple[str, ItemDomains, tuple[str, ...]]:
-    texts = found.columns.get("smiles")
-    if texts is None or found.level == "node":
+    texts = parsed.columns.get("smiles")
+    if texts is None or parsed.level == "node":
         raise StageError(
-            f"{found.where}: no SMILES to find scaffolds by. Sort by `size`, or prepare the "
-            "SMILES themselves: `gsx prepare --smiles FILE.csv`."
+            f"{parsed.where}: the domain `scaffold` needs SMILES of graphs. Use `--domain size`, "
+            "or prepare a table of SMILES: `gsx prepare --smiles FILE.csv`."
         )
-    read = read_smiles((str(text).strip() for text in texts), executor)
-    code = np.full(read.count, len(read.scaffolds), dtype=np.int64)
-    code[read.rows] = read.scaffold
-    domains = coded_domains((*read.scaffolds, ""), code, "scaffolds", numbered=True)
+    molecules = read_smiles((str(text).strip() for text in texts), executor)
+    code = np.full(molecules.count, len(molecules.scaffolds), dtype=np.int64)
+    code[molecules.rows] = molecules.scaffold
+    domains = coded_domains((*molecules.scaffolds, ""), code, "scaffolds", numbered=True)
     warnings = (
-        (f"{len(read.refused):,} SMILES cannot be read: as if they had no scaffold",)
-        if read.refused
+        (f"{len(molecules.refused):,} SMILES cannot be read: as if they had no scaffold",)
+        if molecules.refused
         else ()
     )
     return "scaffold", domains, warnings
 
 
-def _degree(found: ParsedGraphs) -> Ints:
-    return np.bincount(found.table.dense("edge", "edge_src"), minlength=found.table.total_nodes)
+def _degree(parsed: ParsedGraphs) -> Ints:
+    return np.bincount(parsed.table.dense("edge", "edge_src"), minlength=parsed.table.total_nodes)
 
 
-def _with_given(placed: SplitAssignment, found: ParsedGraphs) -> SplitAssignment:
-    if found.env is None:
+def _with_file_environments(assignment: SplitAssignment, parsed: ParsedGraphs) -> SplitAssignment:
+    if parsed.env is None:
         raise StageError(
-            f"{found.where} names no environments (`env_id`). Cut them: `--envs K` or "
+            f"{parsed.where} contains no environments (`env_id`). Define them with `--envs K` or "
             "`--envs infer`."
         )
-    return environments_from_ids(placed, found.env, found.where)
+    return environments_from_ids(assignment, parsed.env, parsed.where)
 
 
-def _with_inferred(
-    placed: SplitAssignment, found: ParsedGraphs, stream: np.random.Generator
+def _with_inferred_environments(
+    assignment: SplitAssignment, parsed: ParsedGraphs, stream: np.random.Generator
 ) -> SplitAssignment:
-    if found.level == "graph":
+    if parsed.level == "graph":
         return infer_environments(
-            placed,
-            found.table.num_nodes,
-            lambda pool: embed_graphs(found.table.take(pool), found.node_words),
+            assignment,
+            parsed.table.num_nodes,
+            lambda pool: embed_graphs(parsed.table.take(pool), parsed.node_words),
             stream,
         )
-    degree, values = _degree(found), found.table.dense("node", "node_feat")
+    degree, values = _degree(parsed), parsed.table.dense("node", "node_feat")
     return infer_environments(
-        placed, degree, lambda pool: embed_nodes(values[pool], degree[pool]), stream, "links"
+        assignment, degree, lambda pool: embed_nodes(values[pool], degree[pool]), stream, "links"
     )
 
 
 def _graphs(
-    found: ParsedGraphs,
+    parsed: ParsedGraphs,
     labels: Labels,
-    placed: SplitAssignment,
+    assignment: SplitAssignment,
     domain: str,
-    chosen: Mapping[str, Any],
+    options: Mapping[str, Any],
     warnings: tuple[str, ...],
 ) -> PreparedDataset:
-    counts = split_counts(placed.split)
+    counts = split_counts(assignment.split)
     columns = assignment_columns(
-        np.arange(len(found.table)),
-        placed.split,
-        placed.env_id,
-        placed.domains.number,
+        np.arange(len(parsed.table)),
+        assignment.split,
+        assignment.env_id,
+        assignment.domains.number,
         labels.y,
         labels.label,
     )
     return PreparedDataset(
         info=CorpusInfo(
-            name=chosen["name"],
+            name=options["name"],
             task=labels.task,
             metric=labels.metric,
             outputs=labels.outputs,
             domain=domain,
-            domains=placed.domains.texts(),
-            environments=environment_table(placed),
-            columns=found_columns(
-                found.table, found.node_words, found.edge_words, outputs=len(labels.outputs)
+            domains=assignment.domains.texts(),
+            environments=environment_table(assignment),
+            columns=table_columns(
+                parsed.table, parsed.node_words, parsed.edge_words, outputs=len(labels.outputs)
             ),
-            num_features=found.table.dense("node", "node_feat").shape[1],
-            description=describe(chosen, domain),
+            num_features=parsed.table.dense("node", "node_feat").shape[1],
+            description=corpus_description(options, domain),
         ),
         split_sizes=counts,
-        build=split_slicer(found.table.with_columns(graph=columns)),
-        dropped=_unused(placed.split),
+        build=split_slicer(parsed.table.with_columns(graph=columns)),
+        dropped=_unused(assignment.split),
         warnings=empty_split_warnings(counts) + warnings,
     )
 
 
 def _nodes(
-    found: ParsedGraphs,
+    parsed: ParsedGraphs,
     labels: Labels,
-    placed: SplitAssignment,
+    assignment: SplitAssignment,
     domain: str,
-    chosen: Mapping[str, Any],
+    options: Mapping[str, Any],
     warnings: tuple[str, ...],
 ) -> PreparedDataset:
-    values = found.table.dense("node", "node_feat")
+    values = parsed.table.dense("node", "node_feat")
     graph = NodeGraph(
-        features=_sparse(values) if _is_bag(values) else values,
+        features=_sparse(values) if _is_sparse(values) else values,
         num_features=values.shape[1],
-        src=found.table.dense("edge", "edge_src").astype(np.int64),
-        dst=found.table.dense("edge", "edge_dst").astype(np.int64),
+        src=parsed.table.dense("edge", "edge_src").astype(np.int64),
+        dst=parsed.table.dense("edge", "edge_dst").astype(np.int64),
         labels=labels,
-        placed=placed,
+        placed=assignment,
     )
-    about = NodeCorpusDescription(
-        name=chosen["name"],
+    description = NodeCorpusDescription(
+        name=options["name"],
         domain=domain,
-        description=describe(chosen, domain),
+        description=corpus_description(options, domain),
         licence="",
         citation="",
     )
-    empty = empty_split_warnings(split_counts(placed.split))
-    return node_dataset(graph, about, warnings=empty + warnings)
+    empty = empty_split_warnings(split_counts(assignment.split))
+    return node_dataset(graph, description, warnings=empty + warnings)
 
 
-def _is_bag(values: Array) -> bool:
-    """Say whether features are many, say yes or no, and mostly no."""
+def _is_sparse(values: Array) -> bool:
+    """Return whether features are binary, many, and mostly zero."""
     wide = values.shape[1] >= _SPARSE_WIDTH
     return bool(wide and np.isin(values, (0, 1)).all() and values.mean() < _SPARSE_SHARE)
 

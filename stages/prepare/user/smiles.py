@@ -1,4 +1,4 @@
-"""Read a user's table of molecules (``smiles``), and split them."""
+"""Read a table of molecules from a user (``smiles``) and split them."""
 
 from __future__ import annotations
 
@@ -14,32 +14,35 @@ from gsx.stages.prepare.dataset import DatasetRequest, PreparedDataset
 from gsx.stages.prepare.molecule_dataset import CorpusDescription, MoleculeRequest, open_molecules
 from gsx.stages.prepare.readers.csv_tables import open_table
 from gsx.stages.prepare.targets import parse_labels
-from gsx.stages.prepare.user.options import describe, split_rule
+from gsx.stages.prepare.user.options import corpus_description, split_rule
 from gsx.stages.prepare.user.parsed_dataset import label_warnings
 
 
-def open_smiles(order: DatasetRequest, chosen: Mapping[str, Any]) -> PreparedDataset:
-    """Read the table and return what is to be written; the table is never in memory as a whole."""
-    path = Path(chosen["file"])
+def open_smiles(request: DatasetRequest, options: Mapping[str, Any]) -> PreparedDataset:
+    """Open a table of molecules; the table is streamed and never held in memory as a whole."""
+    path = Path(options["file"])
     table = open_table(path, path.name)
-    hint = " Name it with `--smiles-column`." if chosen["smiles_column"] == "smiles" else ""
-    texts = (cell.strip() for cell in table.cells(chosen["smiles_column"], hint))
-    values = np.stack([table.numbers(target) for target in chosen["targets"]], axis=1)
-    labels = parse_labels(values, chosen["targets"], chosen["task"], chosen["metric"], path.name)
-    domain = chosen["domain"].removeprefix("column:")
-    asked = MoleculeRequest(
+    hint = " Name it with `--smiles-column`." if options["smiles_column"] == "smiles" else ""
+    smiles = (cell.strip() for cell in table.cells(options["smiles_column"], hint))
+    values = np.stack([table.numbers(target) for target in options["targets"]], axis=1)
+    labels = parse_labels(values, options["targets"], options["task"], options["metric"], path.name)
+    domain = options["domain"].removeprefix("column:")
+    molecules = MoleculeRequest(
         where=path.name,
-        smiles=texts,
+        smiles=smiles,
         labels=labels,
         domain=domain,
-        column=table.keys(domain) if domain != chosen["domain"] else None,
-        rule=split_rule(chosen),
-        given=table.splits(chosen["split_column"]) if chosen["split_column"] else None,
-        infer=chosen["environments"] == "infer",
-        strict=chosen["strict"],
-        executor=order.executor,
+        column=table.keys(domain) if domain != options["domain"] else None,
+        rule=split_rule(options),
+        given=table.splits(options["split_column"]) if options["split_column"] else None,
+        infer=options["environments"] == "infer",
+        strict=options["strict"],
+        executor=request.executor,
     )
-    about = CorpusDescription(name=chosen["name"], description=describe(chosen, domain))
-    source = open_molecules(asked, about, rng(order.seed, "prepare", order.name, "id"))
-    more = label_warnings(labels, source.split_sizes, "graph")
-    return replace(source, warnings=source.warnings + more)
+    description = CorpusDescription(
+        name=options["name"], description=corpus_description(options, domain)
+    )
+    stream = rng(request.seed, "prepare", request.name, "id")
+    dataset = open_molecules(molecules, description, stream)
+    warnings = label_warnings(labels, dataset.split_sizes, "graph")
+    return replace(dataset, warnings=dataset.warnings + warnings)

@@ -62,9 +62,10 @@ class SRGNN(Algorithm):
         weighted = replace(
             step, weights=weights if step.weights is None else weights * step.weights
         )
-        loss = weighted.mean(step.losses_of(output.logits[batch.target_nodes]))
+        labelled = batch.target_nodes
+        loss = weighted.mean(step.losses_of(output.logits[labelled]))
         discrepancy = central_moment_discrepancy(
-            output.features[batch.target_nodes], output.features, node_weight[batch.target_nodes], node_weight
+            output.features[labelled], output.features, node_weight[labelled], node_weight
         )
         return loss + self.penalty * discrepancy
 

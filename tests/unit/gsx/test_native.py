@@ -1,4 +1,4 @@
-"""Compiled loops give the bits that their twins in NumPy give, and refuse what does not fit."""
+"""Compiled extensions are bit-identical to their NumPy fallbacks and reject invalid arguments."""
 
 import shutil
 import subprocess
@@ -18,9 +18,9 @@ from gsx import ragged
 from gsx._native import MODULES, load_extension
 from gsx.ragged import Ragged, Runs, pointers
 from gsx.seeds import rng
-from gsx.stages.generate.featx import feature_extrapolation as moving
+from gsx.stages.generate.featx import feature_extrapolation
 from gsx.stages.generate.featx.feature_extrapolation import WrapAround, extrapolate_runs
-from gsx.stages.graphs import wl_hash as wl
+from gsx.stages.graphs import wl_hash
 from gsx.stages.graphs.feature_variance import FeatureRanges
 from gsx.stages.graphs.wl_hash import wl_hashes
 from tests.support.run_stages import run_stage
@@ -28,28 +28,41 @@ from tests.support.strategies import tables
 from tests.support.synthetic_corpora import planted_graphs, write_planted
 
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
-needs_loops = pytest.mark.skipif(
-    ragged.native is None, reason="gsx was installed without a compiler: there are no loops"
+needs_extensions = pytest.mark.skipif(
+    ragged.native is None, reason="gsx was installed without a compiler: there are no extensions"
 )
 
 
 @contextmanager
-def numpy_alone():
+def without_extensions():
     """Disable the compiled extensions, so that the NumPy fallbacks run."""
     with ExitStack() as stack:
-        for module in (ragged, moving, wl):
-            for name, value in list(vars(module).items()):
-                if isinstance(value, ModuleType) and value.__name__ in MODULES:
-                    stack.enter_context(mock.patch.object(module, name, None))
+        for module in (ragged, feature_extrapolation, wl_hash):
+            for name in extensions_of(module):
+                stack.enter_context(mock.patch.object(module, name, None))
         yield
 
 
+def extensions_of(module):
+    """Return the compiled extensions that a module has imported, by name."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, ModuleType) and value.__name__ in MODULES
+    }
+
+
+def extension_of(module):
+    (extension,) = extensions_of(module).values()
+    return extension
+
+
 @pytest.mark.skipif(shutil.which(COMPILER) is None, reason=f"there is no compiler `{COMPILER}`")
-def test_where_there_is_a_compiler_loops_are_compiled():
+def test_extensions_are_compiled_if_there_is_a_compiler():
     assert [name for name in MODULES if load_extension(name) is None] == []
 
 
-def test_loops_that_were_not_compiled_are_none():
+def test_a_missing_extension_is_none():
     assert load_extension("gsx._no_such_loops") is None
 
 
@@ -59,16 +72,16 @@ def test_loops_that_were_not_compiled_are_none():
     kind=st.sampled_from(["int8", "int32", "float32", "float64", "bool"]),
     seed=st.integers(0, 999),
 )
-def test_runs_are_gathered_alike(counts, width, kind, seed):
+def test_compiled_gather_equals_numpy(counts, width, kind, seed):
     random = rng(seed, "runs")
     values = random.integers(-9, 9, (17, *width)).astype(kind)
     counts = np.array(counts, dtype=np.int64)
     runs = Runs(random.integers(0, 14, len(counts)), counts)
     expected = values[runs.rows]
-    found = runs.take(values)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert found.tobytes() == expected.tobytes()
-    assert runs.take(values[:, None][:, ::-1]).tobytes() == expected.tobytes()  # not in one piece
+    actual = runs.take(values)
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    assert actual.tobytes() == expected.tobytes()
+    assert runs.take(values[:, None][:, ::-1]).tobytes() == expected.tobytes()  # not contiguous
 
 
 @given(st.lists(st.integers(0, 3), min_size=6, max_size=6), st.integers(0, 99))
@@ -78,12 +91,12 @@ def test_runs_of_lists_are_the_lists_of_their_rows(lengths, seed):
     counts = random.integers(0, 3, 4)
     runs = Runs(random.integers(0, 4, 4), counts)
     assert runs.take_ragged(lists).equals(lists.take(runs.rows))
-    with numpy_alone():
+    with without_extensions():
         assert runs.take_ragged(lists).equals(lists.take(runs.rows))
 
 
 def domains_of(random, width):
-    """Draw domains of every kind, those from 0 to 1 most often."""
+    """Draw feature ranges of every kind, mostly [0, 1]."""
     low = np.round(random.normal(size=width), 2) + 0.0
     high = low + np.round(random.gamma(2, 1, width), 2)
     step = np.where(random.random(width) < 0.4, (high - low) / random.integers(1, 5, width), 0.0)
@@ -93,14 +106,14 @@ def domains_of(random, width):
     )
 
 
-@needs_loops
+@needs_extensions
 @given(
     width=st.integers(1, 10),
     counts=st.lists(st.integers(0, 30), min_size=1, max_size=9),
     mirror=st.booleans(),
     seed=st.integers(0, 9999),
 )
-def test_features_are_moved_alike(width, counts, mirror, seed):
+def test_extrapolated_features_equal_those_of_numpy(width, counts, mirror, seed):
     random = rng(seed, "move")
     ptr, domains = pointers(counts), domains_of(random, width)
     own = random.uniform(domains.low, domains.high, (ptr[-1], width)).astype(np.float32)
@@ -109,44 +122,51 @@ def test_features_are_moved_alike(width, counts, mirror, seed):
     partner = random.integers(0, 7, len(counts))
     strength = random.gamma(2, 2, len(counts)) * random.choice([0, 1, 1, -0.2, 1e6], len(counts))
     mask = random.random(width) < random.choice([0.5, 1.0])
-    given_ = (own, partners, partner, strength, ptr, WrapAround.of(mask, domains, mirror=mirror))
-    found, same = extrapolate_runs(*given_)
-    with numpy_alone():
+    given_ = (
+        own,
+        partners,
+        partner,
+        strength,
+        ptr,
+        WrapAround.from_mask(mask, domains, mirror=mirror),
+    )
+    actual, same = extrapolate_runs(*given_)
+    with without_extensions():
         expected, stay = extrapolate_runs(*given_)
-    assert found.tobytes() == expected.tobytes()
+    assert actual.tobytes() == expected.tobytes()
     assert same.tolist() == stay.tolist()
     assert same.tolist() == [
         bool((expected[a:b] == own[a:b]).all()) for a, b in pairwise(ptr.tolist())
     ]
 
 
-@needs_loops
+@needs_extensions
 @pytest.mark.parametrize("kind", ["float64", "int16"])
-def test_what_loops_do_not_take_is_moved_by_numpy(kind):
+def test_inputs_that_the_extension_does_not_support_use_numpy(kind):
     own = np.array([[1, 5], [2, 0]], dtype=kind)
     domains = FeatureRanges(np.zeros(2), np.full(2, 5.0), np.ones(2))
-    ways = WrapAround.of(np.ones(2, bool), domains)
+    ways = WrapAround.from_mask(np.ones(2, bool), domains)
     given_ = (own, own, np.array([1, 0]), np.ones(2), np.arange(3), ways)
-    found, same = extrapolate_runs(*given_)
-    assert (found.dtype, found.tolist()) == (own.dtype, [[0, 4], [3, 1]])
+    actual, same = extrapolate_runs(*given_)
+    assert (actual.dtype, actual.tolist()) == (own.dtype, [[0, 4], [3, 1]])
     assert not same.any()
 
 
-@needs_loops
+@needs_extensions
 @given(tables())
-def test_graphs_are_hashed_alike(drawn):
+def test_compiled_wl_hashes_equal_those_of_numpy(drawn):
     table, _ = drawn
-    found = wl_hashes(table)
-    with numpy_alone():
-        assert found.tolist() == wl_hashes(table).tolist()
+    actual = wl_hashes(table)
+    with without_extensions():
+        assert actual.tolist() == wl_hashes(table).tolist()
 
 
 @pytest.mark.parametrize("options", [{}, {"count": 700, "featx_rounds": 2}, {"count": 100}])
-def test_a_corpus_has_the_same_bytes_without_loops(tmp_path, options):
+def test_a_corpus_has_the_same_bytes_without_compiled_extensions(tmp_path, options):
     config = {"featx": True, "options": "000", "shard_graphs": 64, **options}
     digests = []
     for name in ("loops", "numpy"):
-        with numpy_alone() if name == "numpy" else ExitStack():
+        with without_extensions() if name == "numpy" else ExitStack():
             corpus = write_planted(tmp_path / name, *planted_graphs(330), held_out=30)
             mask = run_stage(tmp_path / name, "mask", {"steps": 20}, {"prepare": corpus})
             given_ = {"prepare": corpus, "mask": mask}
@@ -168,41 +188,41 @@ def words(count):
 
 
 def move(**other):
-    """Call the loop that moves two runs of three rows in all; ``other`` replaces arguments."""
+    """Extrapolate two runs with three rows in total; ``other`` replaces arguments."""
     fitting = {
         "kind": 0, "own": floats(3, 2), "partners": floats(4, 2), "partner": ints(0, 3),
         "strength": np.zeros(2), "ptr": ints(0, 1, 3), "low": np.zeros(2), "high": np.ones(2),
         "step": np.zeros(2), "out": floats(3, 2), "same": np.ones(2, dtype=bool),
     }  # fmt: skip
-    moving.loops.move(*{**fitting, **other}.values())
+    extension_of(feature_extrapolation).move(*{**fitting, **other}.values())
 
 
 def hashes(**other):
-    """Call the loop that hashes two graphs of two nodes, the first with an edge."""
+    """Hash two graphs of two nodes, the first with an edge; ``other`` replaces arguments."""
     fitting = {
         "color": words(4), "attr": words(0), "src": np.zeros(2, np.int32),
         "dst": np.ones(2, np.int32), "node_ptr": ints(0, 2, 4), "edge_ptr": ints(0, 2, 2),
         "rounds": 4, "out": words(2),
     }  # fmt: skip
-    wl.native.graph_hashes(*{**fitting, **other}.values())
+    extension_of(wl_hash).graph_hashes(*{**fitting, **other}.values())
 
 
 def gather(starts, counts, room=3, width=8):
-    ragged.native.gather(np.arange(5), width, ints(*starts), ints(*counts), np.zeros(room))
+    extension_of(ragged).gather(np.arange(5), width, ints(*starts), ints(*counts), np.zeros(room))
 
 
-@needs_loops
-def test_what_fits_is_taken():
+@needs_extensions
+def test_consistent_arguments_are_accepted():
     gather([2, 0], [1, 2])
     move()
     move(out=floats(0, 2), own=floats(0, 2), ptr=ints(0, 0, 0))
     hashes()
     hashes(attr=words(2))
-    wl.native.row_hashes(np.zeros((2, 3)), words(2))
-    wl.native.row_hashes(np.zeros((0, 3)), words(0))
+    extension_of(wl_hash).row_hashes(np.zeros((2, 3)), words(2))
+    extension_of(wl_hash).row_hashes(np.zeros((0, 3)), words(0))
 
 
-@needs_loops
+@needs_extensions
 @pytest.mark.parametrize(
     "call",
     [
@@ -214,7 +234,9 @@ def test_what_fits_is_taken():
         lambda: gather([2**62], [3]),
         lambda: gather([0, 0], [3]),
         lambda: gather([0], [3], width=0),
-        lambda: ragged.native.gather(np.arange(5), 8, np.zeros(2, np.int32), ints(1), np.zeros(1)),
+        lambda: extension_of(ragged).gather(
+            np.arange(5), 8, np.zeros(2, np.int32), ints(1), np.zeros(1)
+        ),
         lambda: move(kind=5),
         lambda: move(kind=-1),
         lambda: move(own=floats(4, 2)),
@@ -243,26 +265,26 @@ def test_what_fits_is_taken():
         lambda: hashes(edge_ptr=ints(0, 3, 2)),
         lambda: hashes(edge_ptr=ints(0, 0, 2), node_ptr=ints(0, 4, 4)),
         lambda: hashes(color=words(3)),
-        lambda: wl.native.row_hashes(np.zeros(5), words(2)),
-        lambda: wl.native.row_hashes(np.zeros(5), words(0)),
+        lambda: extension_of(wl_hash).row_hashes(np.zeros(5), words(2)),
+        lambda: extension_of(wl_hash).row_hashes(np.zeros(5), words(0)),
     ],
 )
-def test_what_does_not_fit_is_refused_before_it_is_read(call):
+def test_inconsistent_arguments_are_refused_before_any_read(call):
     message = r"fit each other|inconsistent|exceed the rows|number of hashes differs"
     with pytest.raises(ValueError, match=message):
         call()
 
 
-@needs_loops
-def test_what_cannot_be_written_is_refused():
+@needs_extensions
+def test_a_read_only_output_is_refused():
     out = floats(3, 2)
     out.flags.writeable = False
     with pytest.raises((TypeError, BufferError, ValueError)):
         move(out=out)
 
 
-def test_gsx_runs_and_says_so_where_no_loops_can_be_imported(tmp_path):
-    """A whole command in a process that finds none of the compiled modules."""
+def test_gsx_runs_without_compiled_extensions_and_doctor_reports_it(tmp_path):
+    """Run a command in a process that cannot import the extensions."""
     code = (
         "import importlib.abc, sys\n"
         "class Without(importlib.abc.MetaPathFinder):\n"

@@ -15,7 +15,7 @@ from tests.support.strategies import tables, tiny_info, tiny_table
 
 
 def assert_same(left, right):
-    """Compare two values of PyG objects: type, dtype, shape, layout and content, NaN included."""
+    """Compare type, dtype, shape, layout and content of two attributes; NaN equals NaN."""
     assert type(left) is type(right)
     if not isinstance(left, torch.Tensor):
         assert left == right
@@ -26,7 +26,7 @@ def assert_same(left, right):
 
 
 def keys_of(data):
-    """Return the names of attributes in order; ``Data.keys`` loses the order."""
+    """Return the attribute names in order; ``Data.keys`` loses the order."""
     return list(data._store.keys())
 
 
@@ -51,13 +51,13 @@ def assert_same_batch(left, right):
 
 
 def for_pyg(table, info):
-    """Return the table with the columns PyG gets: the standard ones and plain or text extras."""
+    """Return the table with the columns of PyG objects: standard, and dense or text extras."""
     extras = [c.name for c in info.columns if not c.ragged or c.dtype == "text"]
     return table.select(pyg_columns(info, extras))
 
 
 def sparse_example():
-    """Return two graphs of two and one node with sparse features, and their corpus."""
+    """Return graphs of two and one node with sparse features, and their schema."""
     info = msgspec.structs.replace(
         tiny_info(),
         num_features=4,
@@ -94,7 +94,7 @@ def nodes_example():
     )
 
 
-def test_a_batch_of_the_tiny_table_is_what_a_person_would_write_down():
+def test_a_batch_of_the_tiny_table_has_the_expected_tensors():
     batch = collate(tiny_table().select(["node_feat", "y", "label", "graph_id", "smiles"]))
     assert keys_of(batch) == [
         "edge_index", "x", "graph_id", "y", "label", "smiles", "batch", "ptr",
@@ -127,7 +127,7 @@ def test_a_batch_splits_into_the_graphs_it_was_made_of(example):
 
 @settings(max_examples=60)
 @given(tables(min_graphs=1))
-def test_a_batch_without_features_still_knows_its_nodes(example):
+def test_a_batch_without_features_has_num_nodes(example):
     table, info = example
     table = table.select(set(pyg_columns(info)) - {"node_feat", "node_feat_index"})
     batch, expected = collate(table), Batch.from_data_list(data_list(table))
@@ -149,7 +149,7 @@ def test_a_batch_of_sparse_features_equals_the_one_pyg_makes(example):
     assert_same_batch(batch, expected)
 
 
-def test_sparse_features_stand_where_their_indices_say():
+def test_sparse_features_are_at_their_indices():
     table, info = sparse_example()
     x = collate(table, num_features=info.num_features).x
     assert x.layout == torch.sparse_csr
@@ -160,14 +160,14 @@ def test_sparse_features_are_as_wide_as_the_largest_index_where_no_width_is_give
     assert collate(sparse_example()[0]).x.shape == (3, 4)
 
 
-def test_sparse_features_that_would_read_foreign_memory_are_refused():
+def test_sparse_features_outside_the_bounds_are_refused():
     table, _ = sparse_example()
     with pytest.raises(RuntimeError, match="col_indices"):
         collate(table, num_features=3)
 
 
 def test_pyg_itself_cannot_split_a_batch_of_sparse_features():
-    """If this fails, PyG has learned it: compare ``to_data_list`` as for dense features."""
+    """If this fails, PyG supports it: compare ``to_data_list`` as for dense features."""
     table, info = sparse_example()
     graphs = data_list(table, num_features=info.num_features)
     for batch in (collate(table, num_features=4), Batch.from_data_list(graphs)):
@@ -204,7 +204,7 @@ def test_environments_of_nodes_are_not_hidden_by_that_of_their_graph():
     assert collate(nodes_example()).env_id.tolist() == [0, 1, -1]
 
 
-def test_whole_numbers_are_int64_and_floats_keep_their_type():
+def test_integers_become_int64_and_floats_keep_their_type():
     table = tiny_table().select(["node_feat", "label", "y"])
     table = table.with_columns(node={"kind": np.array([1, 2, 3, 4], dtype=np.int8)})
     batch = collate(table)
@@ -218,7 +218,7 @@ def test_a_dot_in_a_column_becomes_an_underscore():
     assert batch.provenance_stream == ["", "", ""]
 
 
-def test_pyg_objects_get_the_standard_columns_and_those_asked_for():
+def test_pyg_objects_get_the_standard_and_the_extra_columns():
     assert pyg_columns(tiny_info(), ["smiles"]) == [
         "edge_attr", "env_id", "graph_id", "label", "node_feat", "smiles", "y",
     ]  # fmt: skip
@@ -266,7 +266,7 @@ def test_a_dataset_holds_the_graphs_of_its_table(example):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_graphs_of_a_dataset_without_features_know_their_nodes_and_texts(count):
+def test_graphs_of_a_dataset_without_features_have_num_nodes_and_texts(count):
     table = tiny_table().slice(0, count).select(["smiles"])
     first = CorpusDataset(table, tiny_info())[0]
     assert (first.num_nodes, first.smiles) == (3, "CCO")
@@ -276,12 +276,12 @@ def test_a_dataset_may_be_empty():
     assert len(CorpusDataset(tiny_table().slice(0, 0).select(["node_feat"]), tiny_info())) == 0
 
 
-def test_a_dataset_says_how_many_classes_and_features_there_are():
+def test_a_dataset_has_num_classes_and_num_features():
     graphs = dataset()
     assert (graphs.num_classes, graphs.num_features, graphs.num_node_features) == (2, 2, 2)
 
 
-def test_a_sparse_dataset_says_how_many_features_there_are():
+def test_a_sparse_dataset_has_num_features():
     assert CorpusDataset(*sparse_example()).num_features == 4
 
 
@@ -300,7 +300,7 @@ def test_a_shuffled_dataset_has_the_same_graphs():
     assert [data.smiles for data in shuffled] == [texts[i] for i in order]
 
 
-def test_a_copy_of_some_graphs_holds_these_graphs_alone():
+def test_a_copy_of_selected_graphs_contains_only_these_graphs():
     copy = dataset().copy([1])
     assert len(copy) == 1
     assert copy[0].x.tolist() == [[7, 8]]
@@ -331,7 +331,7 @@ def test_the_loader_of_pyg_takes_sparse_datasets():
 
 
 @pytest.mark.parametrize("name", ["provenance.parents", "node_feat_index"])
-def test_a_column_of_lists_is_refused_with_the_way_to_read_it(name):
+def test_a_ragged_column_is_refused_with_an_alternative(name):
     _, info = sparse_example()
     with pytest.raises(UsageError) as error:
         pyg_columns(info, [name])
@@ -341,7 +341,7 @@ def test_a_column_of_lists_is_refused_with_the_way_to_read_it(name):
     )
 
 
-def test_lists_that_pyg_cannot_carry_are_left_out_of_a_batch_of_a_whole_table():
+def test_ragged_columns_are_left_out_of_batches():
     batch = collate(tiny_table())
     assert "provenance_parents" not in batch
     assert batch.provenance_stream == ["", "", ""]

@@ -47,7 +47,7 @@ def test_ranges_of_no_rows_are_empty():
     assert ranges(np.array([], dtype=np.int64), np.array([], dtype=np.int64)).tolist() == []
 
 
-def test_every_value_knows_its_row():
+def test_row_indices_are_the_rows_of_values():
     assert row_indices(np.array([0, 2, 2, 3])).tolist() == [0, 0, 2]
 
 
@@ -58,7 +58,7 @@ def test_a_slice_shares_values_with_its_source():
     assert np.shares_memory(part.values, source.values)
 
 
-def test_taken_lists_come_in_the_order_asked_for_and_as_often():
+def test_take_respects_order_and_repetitions():
     source = ragged([[1, 2], [], [3]])
     assert lists_of(source.take(np.array([2, 0, 2, 1]))) == [[3], [1, 2], [3], []]
 
@@ -81,7 +81,7 @@ def test_a_slice_holds_the_lists_of_its_rows(lists, data):
 
 
 @given(LISTS.filter(len), st.data())
-def test_taking_rows_is_picking_lists(lists, data):
+def test_take_equals_selecting_rows_one_by_one(lists, data):
     rows = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=8))
     taken = ragged(lists).take(np.array(rows, dtype=np.int64))
     assert lists_of(taken) == [lists[row] for row in rows]
@@ -94,11 +94,11 @@ def test_concatenation_appends_lists(first, second, third):
 
 
 @given(TEXTS)
-def test_texts_come_back_as_they_were(texts):
+def test_texts_round_trip(texts):
     assert decode_texts(encode_texts(texts)) == texts
 
 
-def test_texts_are_held_as_utf8_bytes():
+def test_texts_are_stored_as_utf8_bytes():
     rows = encode_texts(["é", "", "ab"])
     assert rows.ptr.tolist() == [0, 2, 2, 4]
     assert rows.values.tolist() == [0xC3, 0xA9, 97, 98]
@@ -118,7 +118,7 @@ def test_texts_of_a_slice_are_those_of_its_rows():
     ],
     ids=["equal", "other values", "other cuts", "other type"],
 )
-def test_lists_are_equal_if_cuts_values_and_type_are(left, right, same):
+def test_ragged_arrays_are_equal_if_pointers_values_and_dtype_are(left, right, same):
     assert left.equals(right) is same
 
 
@@ -133,5 +133,5 @@ def test_lists_are_equal_if_cuts_values_and_type_are(left, right, same):
     ],
     ids=["nan equals nan", "nan elsewhere", "other type", "other shape", "both empty"],
 )
-def test_arrays_are_the_same_if_type_shape_and_content_are(left, right, same):
+def test_arrays_are_equal_if_dtype_shape_and_content_are(left, right, same):
     assert arrays_equal(left, right) is same

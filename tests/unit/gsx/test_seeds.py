@@ -37,7 +37,7 @@ def test_different_names_give_different_keys(left, right):
     ],
     ids=["cut elsewhere", "empty part", "text or number", "seed or part", "separators in a part"],
 )
-def test_parts_of_a_name_cannot_run_into_each_other(left, right):
+def test_parts_of_a_stream_name_are_separated(left, right):
     assert stream_key(*left) != stream_key(*right)
 
 
@@ -46,7 +46,7 @@ def test_a_key_has_at_most_128_bits(seed, name):
     assert 0 <= stream_key(seed, *name) < 2**128
 
 
-def test_streams_of_neighbouring_shards_are_not_alike():
+def test_streams_of_adjacent_shards_differ():
     draws = np.stack([rng(0, "shard", shard).random(500) for shard in range(20)])
     correlation = np.corrcoef(draws) - np.eye(20)
     assert np.abs(correlation).max() < 0.25

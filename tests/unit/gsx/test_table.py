@@ -12,7 +12,7 @@ from tests.support.strategies import tables, tiny_table
 
 
 def graphs_of(table):
-    """Return every graph as plain lists, so that tables are compared without their own methods."""
+    """Return every graph as lists, so that tables are compared without methods of GraphTable."""
     return [
         {
             "nodes": int(table.num_nodes[row]),
@@ -80,11 +80,11 @@ def test_pointers_of_a_slice_are_its_own():
     ("start", "stop", "ids"),
     [(0, 99, [10, 11, 12]), (-1, 3, [12]), (2, 1, []), (3, 3, []), (1, -1, [11])],
 )
-def test_slices_count_as_lists_do(start, stop, ids):
+def test_slice_indices_follow_python_lists(start, stop, ids):
     assert tiny_table().slice(start, stop).graph["graph_id"].tolist() == ids
 
 
-def test_graphs_are_taken_in_the_order_asked_for_and_as_often():
+def test_take_respects_order_and_repetitions():
     table = tiny_table().take(np.array([2, 1, 0, 1]))
     assert table.graph["graph_id"].tolist() == [12, 11, 10, 11]
     assert table.node_ptr.tolist() == [0, 0, 1, 4, 5]
@@ -92,7 +92,7 @@ def test_graphs_are_taken_in_the_order_asked_for_and_as_often():
     assert decode_texts(table.lists("graph", "smiles")) == ["", "é", "CCO", "é"]
 
 
-def test_taken_graphs_have_memory_of_their_own():
+def test_take_copies_memory():
     table = tiny_table()
     taken = table.take(np.array([0, 1, 2]))
     taken.node["node_feat"][:] = 0
@@ -124,7 +124,7 @@ def test_new_columns_replace_old_ones_and_leave_the_source_as_it_was():
     assert "a" not in table.node
 
 
-def test_every_edge_knows_its_graph():
+def test_edge_graph_is_the_graph_of_every_edge():
     assert tiny_table().edge_graph().tolist() == [0, 0, 0, 0, 1]
 
 
@@ -139,7 +139,7 @@ def test_a_slice_holds_the_graphs_of_its_rows(example, data):
 
 @settings(max_examples=60)
 @given(tables(min_graphs=1), st.data())
-def test_taking_rows_is_picking_graphs(example, data):
+def test_take_equals_selecting_graphs_one_by_one(example, data):
     table, _ = example
     rows = data.draw(st.lists(st.integers(0, len(table) - 1), max_size=8))
     graphs = graphs_of(table)
@@ -148,7 +148,7 @@ def test_taking_rows_is_picking_graphs(example, data):
 
 @settings(max_examples=60)
 @given(tables(), st.data())
-def test_the_pieces_of_a_table_concatenate_to_it(example, data):
+def test_slices_of_a_table_concatenate_to_it(example, data):
     table, _ = example
     cuts = sorted(data.draw(st.lists(st.integers(0, len(table)), max_size=3)))
     ends = [0, *cuts, len(table)]
@@ -157,13 +157,13 @@ def test_the_pieces_of_a_table_concatenate_to_it(example, data):
 
 
 @given(tables(), st.lists(st.integers(0, 6), max_size=4), st.integers(1, 5))
-def test_tables_are_cut_anew_into_equal_ones(example, ends, size):
+def test_rechunk_yields_tables_of_equal_size(example, ends, size):
     table, _ = example
     bounds = [0, *sorted(min(end, len(table)) for end in ends), len(table)]
-    found = list(rechunk((table.slice(*pair) for pair in pairwise(bounds)), size))
-    assert concat(found).equals(table)
-    assert [len(part) for part in found[:-1]] == [size] * (len(found) - 1)
-    assert 0 < len(found[-1]) <= size or (len(table) == 0 and len(found) == 1)
+    actual = list(rechunk((table.slice(*pair) for pair in pairwise(bounds)), size))
+    assert concat(actual).equals(table)
+    assert [len(part) for part in actual[:-1]] == [size] * (len(actual) - 1)
+    assert 0 < len(actual[-1]) <= size or (len(table) == 0 and len(actual) == 1)
 
 
 @settings(max_examples=60)
@@ -216,16 +216,14 @@ def test_tables_with_other_columns_cannot_be_concatenated():
     assert str(error.value) == "cannot concatenate: node columns differ in and, more"
 
 
-def test_lists_and_plain_rows_cannot_be_concatenated():
+def test_dense_and_ragged_columns_cannot_be_concatenated():
     table = tiny_table()
     with pytest.raises(TableError) as error:
         concat([table, table.with_columns(graph={"smiles": np.zeros(3)})])
-    assert str(error.value) == (
-        "cannot concatenate: `smiles` is ragged in some tables only"
-    )
+    assert str(error.value) == ("cannot concatenate: `smiles` is ragged in some tables only")
 
 
-def test_a_missing_plain_column_is_named_with_those_there_are():
+def test_a_missing_dense_column_is_reported_with_the_available_ones():
     with pytest.raises(TableError) as error:
         tiny_table().dense("edge", "weight")
     assert str(error.value) == (
@@ -233,7 +231,7 @@ def test_a_missing_plain_column_is_named_with_those_there_are():
     )
 
 
-def test_a_list_column_is_not_a_plain_one_and_the_other_way_round():
+def test_dense_and_ragged_columns_are_not_interchangeable():
     table = tiny_table().select(["smiles"])
     with pytest.raises(TableError) as error:
         table.dense("graph", "smiles")
@@ -277,15 +275,16 @@ def broken(**parts):
         (broken(edge={"edge_src": np.array([0, 1, 3, 2, 1]), "edge_dst": np.zeros(5)}),
          "graph 10: edge 2 has edge_src 3, but the graph has 3 nodes (2 such edges in total)"),
         (broken(graph={}, edge={"edge_src": np.zeros(5), "edge_dst": np.array([0, 0, 0, 0, -1])}),
-         "graph at row 1: edge 0 has edge_dst -1, but the graph has 1 nodes (1 such edges in total)"),
+         "graph at row 1: edge 0 has edge_dst -1, but the graph has 1 nodes "
+         "(1 such edges in total)"),
     ],
 )  # fmt: skip
-def test_a_structure_that_does_not_hold_together_is_refused(table, text):
+def test_an_inconsistent_structure_is_refused(table, text):
     with pytest.raises(TableError) as error:
         table.validate()
     assert str(error.value) == text
 
 
-def test_a_valid_table_is_handed_back():
+def test_validate_returns_a_valid_table():
     table = tiny_table()
     assert table.validate() is table

@@ -13,7 +13,7 @@ from tests.support.strategies import tables, tiny_info, tiny_table
 NAN, INF = np.nan, np.inf
 
 
-def refused(table, info):
+def error_message(table, info):
     with pytest.raises(TableError) as error:
         validate_table(table, info)
     return str(error.value)
@@ -28,7 +28,7 @@ def ints(*rows):
 
 
 def labelled(y, label, *, task="classification"):
-    """Return one-node graphs with the given labels, and a corpus of these labels alone."""
+    """Return one-node graphs with the given labels, and a schema with only these labels."""
     graphs, outputs = len(y), len(y[0])
     info = msgspec.structs.replace(
         tiny_info(),
@@ -54,7 +54,7 @@ def labelled(y, label, *, task="classification"):
 
 
 def node_level():
-    """Return two graphs of two nodes whose nodes are labelled, and their corpus."""
+    """Return two graphs of two labelled nodes, and their schema."""
     info = CorpusInfo(
         name="nodes",
         level="node",
@@ -87,7 +87,7 @@ def node_level():
 
 
 def sparse(index, value, ptr=(0, 2, 2, 3), value_ptr=None):
-    """Return three nodes in graphs of one and two nodes, and a corpus of their features alone."""
+    """Return graphs of one and two nodes with sparse features, and their schema."""
     columns = corpus_columns(outputs=2, num_features=3, sparse=True)
     info = msgspec.structs.replace(
         tiny_info(),
@@ -108,26 +108,28 @@ def sparse(index, value, ptr=(0, 2, 2, 3), value_ptr=None):
 
 
 @given(tables())
-def test_every_table_a_corpus_may_hold_is_accepted(example):
+def test_every_valid_table_is_accepted(example):
     table, info = example
     assert validate_table(table, info) is table
 
 
-def test_loops_empty_graphs_soft_labels_and_missing_labels_are_accepted():
+def test_self_loops_empty_graphs_soft_and_missing_labels_are_accepted():
     table = tiny_table()
     assert validate_table(table, tiny_info()) is table
 
 
 def test_structure_is_checked_first():
     table = tiny_table().with_columns(edge={"edge_src": ints(0, 1, 1, 3, 0)})
-    assert refused(table, tiny_info()) == (
+    assert error_message(table, tiny_info()) == (
         "graph 10: edge 3 has edge_src 3, but the graph has 3 nodes (1 such edges in total)"
     )
 
 
 def test_a_missing_column_is_named():
     table = tiny_table().select({*tiny_table().graph, "edge_attr"})
-    assert refused(table, tiny_info()) == "column `node_feat` is missing from the node columns"
+    assert (
+        error_message(table, tiny_info()) == "column `node_feat` is missing from the node columns"
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,8 +168,8 @@ def test_a_missing_column_is_named():
          "graph 10: environment -2 is not one of the 2 environments of the corpus"),
     ],
 )  # fmt: skip
-def test_a_column_that_breaks_a_rule_is_refused(axis, name, values, text):
-    assert refused(tiny_table().with_columns(**{axis: {name: values}}), tiny_info()) == text
+def test_an_invalid_column_is_refused(axis, name, values, text):
+    assert error_message(tiny_table().with_columns(**{axis: {name: values}}), tiny_info()) == text
 
 
 @pytest.mark.parametrize(
@@ -197,8 +199,8 @@ def test_a_column_that_breaks_a_rule_is_refused(axis, name, values, text):
          "graph 70: label 1 does not match `y` [0.75]"),
     ],
 )  # fmt: skip
-def test_labels_that_break_a_rule_are_refused(y, label, task, text):
-    assert refused(*labelled(y, label, task=task)) == text
+def test_invalid_labels_are_refused(y, label, task, text):
+    assert error_message(*labelled(y, label, task=task)) == text
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def test_labels_that_break_a_rule_are_refused(y, label, task, text):
     ],
     ids=["rounding", "binary", "missing tasks", "any value", "label of many tasks"],
 )
-def test_labels_that_keep_the_rules_are_accepted(y, label, task):
+def test_valid_labels_are_accepted(y, label, task):
     table, info = labelled(y, label, task=task)
     assert validate_table(table, info) is table
 
@@ -221,14 +223,17 @@ def test_environments_must_count_from_zero():
     info = msgspec.structs.replace(
         tiny_info(), environments=(Environment(id=1, name="a"), Environment(id=0, name="b"))
     )
-    assert refused(tiny_table(), info) == "environment ids must be consecutive from 0; found [1, 0]"
+    assert (
+        error_message(tiny_table(), info)
+        == "environment ids must be consecutive from 0; found [1, 0]"
+    )
 
 
-def test_features_without_width_are_refused_with_a_way_out():
+def test_features_of_width_zero_are_refused_with_advice():
     columns = corpus_columns(outputs=2, num_features=0)
     info = msgspec.structs.replace(tiny_info(), num_features=0, columns=columns)
     table = tiny_table().with_columns(node={"node_feat": np.zeros((4, 0), dtype=np.float32)})
-    assert refused(table, info) == (
+    assert error_message(table, info) == (
         "column `node_feat` has width 0. If nodes have no features, use a constant 1."
     )
 
@@ -241,7 +246,7 @@ def test_features_without_width_are_refused_with_a_way_out():
          "column `node_feat` has codes of `tail` without a category name"),
     ],
 )  # fmt: skip
-def test_features_must_have_words_where_a_column_has_words_at_all(features, text):
+def test_either_all_or_no_features_have_category_names(features, text):
     table, info = tiny_table(), tiny_info()
     words = (Feature(name="head", words=("a", "b")), *features)
     codes = np.ones((table.total_nodes, 2), dtype=np.uint8)
@@ -252,7 +257,7 @@ def test_features_must_have_words_where_a_column_has_words_at_all(features, text
         for column in info.columns
     )
     info = msgspec.structs.replace(info, columns=columns)
-    assert refused(table.with_columns(node={"node_feat": codes}), info) == text
+    assert error_message(table.with_columns(node={"node_feat": codes}), info) == text
 
 
 def test_labelled_nodes_are_accepted():
@@ -260,10 +265,10 @@ def test_labelled_nodes_are_accepted():
     assert validate_table(table, info) is table
 
 
-def test_graphs_of_labelled_nodes_have_no_split_of_their_own():
+def test_graphs_of_node_labelled_corpora_must_have_the_split_all():
     table, info = node_level()
     table = table.with_columns(graph={"split": np.array([5, 0], dtype=np.int8)})
-    assert refused(table, info) == (
+    assert error_message(table, info) == (
         "graph 6: graphs of a node-labelled corpus must have the split `all`; the splits of nodes "
         "are in `node_split`"
     )
@@ -280,9 +285,9 @@ def test_graphs_of_labelled_nodes_have_no_split_of_their_own():
          "graph 5, node 1: label 0 does not match `y` [0.0, 1.0]"),
     ],
 )  # fmt: skip
-def test_a_node_that_breaks_a_rule_is_named_with_its_graph(name, values, text):
+def test_an_invalid_node_is_reported_with_its_graph(name, values, text):
     table, info = node_level()
-    assert refused(table.with_columns(node={name: values}), info) == text
+    assert error_message(table.with_columns(node={name: values}), info) == text
 
 
 @pytest.mark.parametrize(
@@ -303,16 +308,16 @@ def test_a_node_that_breaks_a_rule_is_named_with_its_graph(name, values, text):
          "`node_feat_index` of node 0 of the table is not strictly increasing"),
     ],
 )  # fmt: skip
-def test_sparse_features_that_break_a_rule_are_refused(parts, text):
-    assert refused(*sparse(**parts)) == text
+def test_invalid_sparse_features_are_refused(parts, text):
+    assert error_message(*sparse(**parts)) == text
 
 
-def test_a_column_the_description_lacks_is_refused():
+def test_a_column_missing_from_the_schema_is_refused():
     table, info = tiny_table(), tiny_info()
     odd = table.with_columns(graph={"mood": np.zeros(len(table), np.int8)})
-    with pytest.raises(TableError) as caught:
+    with pytest.raises(TableError) as error:
         validate_table(odd, info)
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "column `mood` is not in the schema of the corpus and would be lost"
     )
 

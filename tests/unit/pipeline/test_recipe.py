@@ -70,11 +70,11 @@ def test_an_unknown_section_is_an_error_with_a_suggestion():
         ),
         (
             '[prepare]\ndataset = "motif-size"\nshard_graphs = 0',
-            "shard_graphs must be at least 1; got 0",
+            "shard_graphs must be at least 1 (found 0)",
         ),
         (
             '[prepare]\ndataset = "motif-size"\nformats = []',
-            "formats must name `parquet`, `zarr` or both, each once",
+            "formats must be `parquet`, `zarr` or both, each once",
         ),
         (
             '[prepare]\ndataset = "motif-size"\nnum_graphs = -5',

@@ -1,21 +1,23 @@
-"""What cards and reports say of a task, and of what labels of new graphs are worth."""
+"""Descriptions of tasks and caveats about labels, in dataset cards and reports."""
 
 import msgspec
 import pytest
 
 from gsx.schema import CorpusInfo
 from gsx.stages.export.card_text import _label_lines, quality_lines
-from gsx.stages.task_text import label_header, task_words
+from gsx.stages.task_text import label_header, task_description
 from gsx.storage.artifacts.store import Store
 from tests.support.artifacts import motif
 
 
-def info(**said):
-    return CorpusInfo(name="x", domain="size", columns=(), num_features=1, environments=(), **said)
+def info(**fields):
+    return CorpusInfo(
+        name="x", domain="size", columns=(), num_features=1, environments=(), **fields
+    )
 
 
 @pytest.mark.parametrize(
-    ("given", "words", "header"),
+    ("fields", "description", "header"),
     [
         ({"outputs": ("a", "b")}, "Every graph is one of 2 classes (a, b), scored by accuracy.",
          "a / b"),
@@ -30,17 +32,19 @@ def info(**said):
          " scored by MCC.", "labels, class by class"),
     ],
 )  # fmt: skip
-def test_a_task_is_told_in_words(given, words, header):
-    assert task_words(info(**given)) == words
-    assert label_header(info(**given)) == header
+def test_description_and_header_of_every_task(fields, description, header):
+    assert task_description(info(**fields)) == description
+    assert label_header(info(**fields)) == header
 
 
-def test_moved_features_are_not_said_to_lean_on_an_extractor(tmp_path):
-    plain = motif(Store.at(tmp_path)).manifest
-    moved = {"moved_features": 4, "moved_nodes": 1680, "replicas": 4, "unchanged": 7}
-    made = msgspec.structs.replace(plain, stage="generate", summary={"quality": {"featx": moved}})
-    (line,) = _label_lines([made])
+def test_label_caveat_of_featx_does_not_mention_the_extractor(tmp_path):
+    source = motif(Store.at(tmp_path)).manifest
+    featx = {"moved_features": 4, "moved_nodes": 1680, "replicas": 4, "unchanged": 7}
+    manifest = msgspec.structs.replace(
+        source, stage="generate", summary={"quality": {"featx": featx}}
+    )
+    (line,) = _label_lines([manifest])
     assert line.startswith("Where features were moved, labels and structure stayed")
-    assert quality_lines(made) == [
+    assert quality_lines(manifest) == [
         "FeatX: 4 features of 1,680 nodes were to move; 7 of these came out as they were."
     ]

@@ -1,4 +1,4 @@
-"""`gsx doctor` says what a store and a machine can do, and leaves nothing behind."""
+"""`gsx doctor` probes a store and a machine, and leaves nothing behind."""
 
 import json
 
@@ -10,33 +10,33 @@ from tests.support.remote_stores import ACCESS, SECRET, ignore_unclosed_sessions
 pytestmark = ignore_unclosed_sessions
 
 
-def states(said, group="store"):
-    return {check["name"]: check["state"] for check in json.loads(said.out)[group]}
+def states(result, group="store"):
+    return {check["name"]: check["state"] for check in json.loads(result.out)[group]}
 
 
-def test_a_local_store_is_sound_and_left_as_it_was(tmp_path):
-    said = gsx("doctor", "--store", tmp_path / "store", "--json")
-    assert said.code == 0
-    assert states(said) == {
+def test_a_local_store_passes_and_stays_unchanged(tmp_path):
+    result = gsx("doctor", "--store", tmp_path / "store", "--json")
+    assert result.code == 0
+    assert states(result) == {
         "write": "ok", "read": "ok", "create-only": "ok", "links": "ok", "space": "ok",
     }  # fmt: skip
     assert list(tmp_path.iterdir()) == []
-    assert states(said, "versions")["numpy"] == "ok"
-    assert "loops" in states(said, "versions")
-    assert {"cpu", "cuda"} == set(states(said, "devices"))
-    assert "OMP_NUM_THREADS" in states(said, "threads")
+    assert states(result, "versions")["numpy"] == "ok"
+    assert "loops" in states(result, "versions")
+    assert {"cpu", "cuda"} == set(states(result, "devices"))
+    assert "OMP_NUM_THREADS" in states(result, "threads")
 
 
-def test_an_object_store_is_sound_and_left_as_it_was(s3):
+def test_an_object_store_passes_and_stays_unchanged(s3):
     from gsx.storage.artifacts.location import Location
 
-    said = gsx("doctor", "--store", s3, "--json")
-    assert said.code == 0, said.out
-    assert set(states(said)) == {"create-only", "write", "read", "list", "remove"}
+    result = gsx("doctor", "--store", s3, "--json")
+    assert result.code == 0, result.out
+    assert set(states(result)) == {"create-only", "write", "read", "list", "remove"}
     assert Location.at(s3).sizes() == {}
     text = gsx("doctor", "--store", s3)
     assert text.out.startswith(f"store {s3}\n  create-only  ok")
-    assert not any(word in text.out + said.out for word in (ACCESS, SECRET))
+    assert not any(word in text.out + result.out for word in (ACCESS, SECRET))
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_an_object_store_is_sound_and_left_as_it_was(s3):
         ("s3://no-such-bucket/x", "does not exist"),
     ],
 )
-def test_a_store_that_will_not_do_is_told_and_the_code_says_so(faulty_stores, s3, url, found):
-    said = gsx("doctor", "--store", url, "--json")
-    assert said.code == 3
-    assert json.loads(said.out)["ok"] is False
-    assert found in said.out
+def test_an_unusable_store_is_reported_with_an_exit_code(faulty_stores, s3, url, found):
+    result = gsx("doctor", "--store", url, "--json")
+    assert result.code == 3
+    assert json.loads(result.out)["ok"] is False
+    assert found in result.out
     text = gsx("doctor", "--store", url).out
     assert found in text
     assert "\\n" not in text

@@ -1,4 +1,4 @@
-"""Garbage is listed, and removed only when nobody needs or uses it."""
+"""Garbage is listed, and removed only if it is neither needed nor in use."""
 
 import itertools
 import json
@@ -28,7 +28,7 @@ def store(tmp_path):
 
 
 def abandon(store, **changes):
-    """Leave a draft behind, as a build that was stopped does; return its folder."""
+    """Leave a draft behind, as an interrupted build does; return its folder."""
 
     def fail(draft):
         draft.write_bytes("part", b"12345")
@@ -52,7 +52,7 @@ def test_a_store_in_order_has_no_garbage(store):
     assert listed(store) == []
 
 
-def test_a_store_that_is_not_there_has_no_garbage(store):
+def test_a_missing_store_has_no_garbage(store):
     assert listed(store) == []
     assert not store.location.local.exists()
 
@@ -72,14 +72,14 @@ def test_an_abandoned_draft_is_removed(store):
     assert store.find("blob", kept.key) == kept
 
 
-def test_a_draft_somebody_works_on_is_not_listed(store):
+def test_a_locked_draft_is_not_listed(store):
     draft = abandon(store)
     with FileLock(lock_path(draft)):
         assert listed(store) == []
     assert len(listed(store)) == 1
 
 
-def test_a_draft_that_somebody_took_up_after_listing_is_not_removed(store):
+def test_a_draft_locked_after_listing_is_not_removed(store):
     draft = abandon(store)
     (item,) = find_garbage(store)
     before = contents(draft)
@@ -102,19 +102,19 @@ def test_a_stray_file_or_link_among_drafts_is_removed_but_not_followed(store, tm
     precious.mkdir()
     (precious / "thesis.txt").write_text("do not lose")
     blob(store)
-    place = store.location.local / folder
-    place.mkdir(exist_ok=True)
-    (place / "link").symlink_to(precious)
-    (place / "file").write_bytes(b"123")
+    location = store.location.local / folder
+    location.mkdir(exist_ok=True)
+    (location / "link").symlink_to(precious)
+    (location / "file").write_bytes(b"123")
     assert remove_all(store) == [True, True]
-    assert list(place.iterdir()) == []
+    assert list(location.iterdir()) == []
     assert (precious / "thesis.txt").exists()
 
 
 def test_a_half_removed_artifact_is_removed(store):
-    made = blob(store)
+    artifact = blob(store)
     (store.location.local / ".trash").mkdir()
-    made.location.local.rename(store.location.local / ".trash" / "0123")
+    artifact.location.local.rename(store.location.local / ".trash" / "0123")
     assert [what for what, _ in listed(store)] == ["half-removed artifact"]
     remove_all(store)
     assert list((store.location.local / ".trash").iterdir()) == []
@@ -128,14 +128,14 @@ def test_superseded_generations_are_listed_but_not_the_newest(store):
     assert list(store.artifacts()) == [new]
 
 
-def test_a_superseded_generation_something_was_made_from_is_kept(store):
+def test_a_superseded_generation_with_descendants_is_kept(store):
     old = blob(store, {"x": b"1"})
     blob(store, kind="child", stage="child", parents=(parent_of(old),))
     blob(store, {"x": b"2"}, force=True)
     assert listed(store) == []
 
 
-def test_a_superseded_generation_whose_content_the_newest_has_as_well_may_go(store):
+def test_a_superseded_generation_equal_to_the_newest_is_listed(store):
     old = blob(store)
     blob(store, kind="child", stage="child", parents=(parent_of(old),))
     blob(store, force=True)
@@ -143,18 +143,18 @@ def test_a_superseded_generation_whose_content_the_newest_has_as_well_may_go(sto
 
 
 def cached(store):
-    """Publish a corpus and make its hot cache; return both."""
+    """Publish a corpus and build its hot cache; return both."""
     artifact = motif(store)
     package.open(artifact.location.url).hot(build=True)
     return artifact, hot_cache_dir(artifact.manifest.digest)
 
 
-def test_the_cache_of_a_corpus_that_is_here_is_kept(store):
+def test_the_cache_of_an_existing_corpus_is_kept(store):
     cached(store)
     assert listed(store) == []
 
 
-def test_the_cache_of_a_corpus_that_is_gone_is_removed(store):
+def test_the_cache_of_a_removed_corpus_is_removed(store):
     artifact, folder = cached(store)
     remove_artifacts(store, [artifact])
     assert listed(store) == [("cache of a missing corpus", str(folder))]
@@ -162,7 +162,7 @@ def test_the_cache_of_a_corpus_that_is_gone_is_removed(store):
     assert not folder.exists()
 
 
-def test_a_cache_that_is_being_made_is_not_listed(store):
+def test_a_cache_under_construction_is_not_listed(store):
     folder = hot_cache_dir("0" * 64)
     draft = folder.with_name(f".{folder.name}.4711")
     draft.mkdir(parents=True)
@@ -172,13 +172,13 @@ def test_a_cache_that_is_being_made_is_not_listed(store):
 
 
 def test_a_damaged_manifest_stops_the_search_because_lineage_is_unknown(store):
-    made = blob(store)
-    manifest = made.location.local / "manifest.json"
+    artifact = blob(store)
+    manifest = artifact.location.local / "manifest.json"
     manifest.unlink()
     manifest.write_text("{")
-    said = gsx("gc", "--store", store.location.url)
-    assert said.code == 3
-    assert f"{manifest} is not a gsx manifest" in said.err
+    result = gsx("gc", "--store", store.location.url)
+    assert result.code == 3
+    assert f"{manifest} is not a gsx manifest" in result.err
 
 
 def family(store):
@@ -189,16 +189,16 @@ def family(store):
     return parent, child, grandchild
 
 
-def test_an_artifact_others_were_made_from_is_not_removed_alone(store):
+def test_an_artifact_with_descendants_is_not_removed_alone(store):
     parent, child, grandchild = family(store)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError) as error:
         list_artifacts(store, [parent.key], with_descendants=False)
     texts = [
         f"child {other.key[:12]} was built from blob {parent.key[:12]}. "
         "Add `--with-descendants` to remove both."
         for other in (child, grandchild)
     ]
-    assert str(caught.value) in texts
+    assert str(error.value) in texts
 
 
 def test_an_artifact_is_removed_with_all_its_descendants(store):
@@ -210,16 +210,14 @@ def test_an_artifact_is_removed_with_all_its_descendants(store):
     assert list(store.artifacts()) == [other]
 
 
-def test_naming_the_whole_family_needs_no_flag(store):
+def test_listing_all_descendants_needs_no_flag(store):
     family_ = family(store)
     chosen = list_artifacts(store, [one.key for one in family_], with_descendants=False)
     assert len(chosen) == 3
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_removal_that_is_interrupted_leaves_no_child_without_its_parent(
-    store, monkeypatch, order
-):
+def test_an_interrupted_removal_leaves_no_child_without_its_parent(store, monkeypatch, order):
     names = [family(store)[number].key for number in order]
     original, removed = gc._remove_artifact, []
 
@@ -239,28 +237,28 @@ def test_a_removal_that_is_interrupted_leaves_no_child_without_its_parent(
 
 
 def test_a_damaged_artifact_can_be_removed(store):
-    made = blob(store)
-    (made.location.local / "data/a.bin").unlink()
-    said = gsx("gc", made.key[:12], "--delete", "--store", store.location.url)
-    assert said.code == 0
+    artifact = blob(store)
+    (artifact.location.local / "data/a.bin").unlink()
+    result = gsx("gc", artifact.key[:12], "--delete", "--store", store.location.url)
+    assert result.code == 0
     assert list(store.entries()) == []
 
 
 def test_an_artifact_outside_the_store_is_not_removed(store, tmp_path):
-    given = shutil.copytree(blob(store).location.local, tmp_path / "given")
-    said = gsx("gc", given, "--delete", "--store", store.location.url)
-    assert said.code == 3
-    assert f"{given} is not inside the store {store.location.url}; not removed." in said.err
-    assert (given / "manifest.json").exists()
+    received = shutil.copytree(blob(store).location.local, tmp_path / "given")
+    result = gsx("gc", received, "--delete", "--store", store.location.url)
+    assert result.code == 3
+    assert f"{received} is not inside the store {store.location.url}; not removed." in result.err
+    assert (received / "manifest.json").exists()
 
 
 def test_an_artifact_of_another_remote_store_is_not_removed():
     theirs, ours = Store.at("memory://theirs"), Store.at("memory://ours")
-    made = blob(theirs)
+    artifact = blob(theirs)
     with pytest.raises(StoreError, match=r"is not inside the store memory://ours; not removed"):
-        remove_artifacts(ours, [made])
-    assert theirs.find("blob", made.key) == made
-    made.location.fs.rm("/theirs", recursive=True)
+        remove_artifacts(ours, [artifact])
+    assert theirs.find("blob", artifact.key) == artifact
+    artifact.location.fs.rm("/theirs", recursive=True)
 
 
 def test_an_unknown_artifact_is_named(store):
@@ -268,7 +266,7 @@ def test_an_unknown_artifact_is_named(store):
         list_artifacts(store, ["abcd"], with_descendants=False)
 
 
-def test_gc_says_what_it_would_remove_and_how_much(store):
+def test_gc_lists_garbage_with_its_size(store):
     draft = abandon(store)
     size = sum(map(len, contents(draft).values()))
     shown = gsx("gc", "--store", store.location.url)
@@ -281,7 +279,7 @@ def test_gc_says_what_it_would_remove_and_how_much(store):
     assert not draft.exists()
 
 
-def test_gc_reports_only_what_it_really_removed(store):
+def test_gc_reports_only_removed_items(store):
     draft = abandon(store)
     other = abandon(store, config={"size": 2})
     with FileLock(lock_path(draft)):

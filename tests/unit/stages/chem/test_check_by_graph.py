@@ -6,13 +6,13 @@ from rdkit import Chem
 
 from gsx.ragged import ranges, row_indices
 from gsx.seeds import rng
-from gsx.stages.chem.check_by_graph import check_spliced, stand_alone
+from gsx.stages.chem.check_by_graph import check_by_graph, cut_out_molecules
 from gsx.stages.chem.fragments import (
-    connected,
-    cuttable,
+    connected_parts,
+    cuttable_bonds,
     free_valence,
     round_to_units,
-    units,
+    rigid_units,
 )
 from gsx.stages.chem.smiles_reader import featurize, parse_smiles, read_molecules
 from gsx.stages.graphs.splice import add_edges, union
@@ -43,7 +43,7 @@ def molecules(request):
 
 def halves(table):
     """Return a copy of the molecule and a mask of its atoms, for either side of every cut."""
-    edges = np.flatnonzero(cuttable(table))
+    edges = np.flatnonzero(cuttable_bonds(table))
     owner = table.edge_graph()[edges]
     copies = table.take(owner)
     position = edges - table.edge_ptr[owner] + copies.edge_ptr[:-1]
@@ -52,14 +52,14 @@ def halves(table):
                   np.concatenate([left[position] * copies.total_nodes + right[position],
                                   right[position] * copies.total_nodes + left[position]])
                   )  # fmt: skip
-    part = connected(copies, ~cut)
+    part = connected_parts(copies, ~cut)
     return copies, part == part[left[position]][row_indices(copies.node_ptr)]
 
 
 @pytest.fixture(scope="module")
 def pieces(molecules):
     """Either side of every cut, standing alone."""
-    return stand_alone(*halves(molecules))
+    return cut_out_molecules(*halves(molecules))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def multiset(table):
 
 
 def test_a_whole_molecule_stands_alone_as_it_is(molecules):
-    pieces = stand_alone(molecules, np.ones(molecules.total_nodes, dtype=bool))
+    pieces = cut_out_molecules(molecules, np.ones(molecules.total_nodes, dtype=bool))
     assert pieces.ok.all()
     np.testing.assert_array_equal(pieces.table.node["node_feat"], molecules.node["node_feat"])
     np.testing.assert_array_equal(pieces.table.edge["edge_attr"], molecules.edge["edge_attr"])
@@ -116,7 +116,7 @@ def test_free_valence_is_what_rdkit_counts_as_hydrogens(pieces):
 
 def test_splicing_at_free_valences_gives_molecules_with_the_features_rdkit_gives_them(pool):
     table, bridges = spliced(pool, 300, rng(0, "tests", "splice"))
-    checked = check_spliced(table, bridges)
+    checked = check_by_graph(table, bridges)
     assert checked.ok.mean() >= 0.99
     again = table.with_columns(
         node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
@@ -128,12 +128,12 @@ def test_splicing_at_free_valences_gives_molecules_with_the_features_rdkit_gives
 
 def test_looking_around_the_bridges_finds_what_a_thorough_look_finds(pool):
     table, bridges = spliced(pool, 300, rng(1, "tests", "splice"))
-    quick, thorough = check_spliced(table, bridges), check_spliced(table, bridges, thorough=True)
+    quick, thorough = check_by_graph(table, bridges), check_by_graph(table, bridges, thorough=True)
     assert quick.reasons == thorough.reasons
     assert quick.smiles == thorough.smiles
     np.testing.assert_array_equal(quick.node_feat, thorough.node_feat)
     np.testing.assert_array_equal(quick.edge_attr, thorough.edge_attr)
-    silent = check_spliced(table, bridges, smiles=False)
+    silent = check_by_graph(table, bridges, smiles=False)
     assert set(silent.smiles) == {""}
     np.testing.assert_array_equal(silent.node_feat, quick.node_feat)
 
@@ -166,7 +166,7 @@ def joined(texts, bonds, code=1):
 )
 def test_bridges_take_hydrogens_and_may_close_rings(texts, bonds, code, smiles):
     table, bridges = joined(texts, bonds, code)
-    checked = check_spliced(table, bridges)
+    checked = check_by_graph(table, bridges)
     assert (checked.reasons, checked.smiles) == (("",), (smiles,))
     again = table.with_columns(
         node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
@@ -176,7 +176,7 @@ def test_bridges_take_hydrogens_and_may_close_rings(texts, bonds, code, smiles):
 
 def test_a_new_bond_can_conjugate_what_it_joins():
     table, bridges = joined(("C=C", "O"), [((0, 0), (1, 0))])
-    checked = check_spliced(table, bridges)
+    checked = check_by_graph(table, bridges)
     assert checked.smiles == ("C=CO",)
     assert checked.node_feat[:, 6].tolist() == [3, 3, 3]  # SP2, the oxygen as well
     assert checked.edge_attr[:, 2].tolist() == [1, 1, 1, 1]
@@ -192,7 +192,7 @@ def test_a_new_bond_can_conjugate_what_it_joins():
 )
 def test_a_bridge_without_room_is_refused_and_leaves_the_features(texts, bonds, code, reason):
     table, bridges = joined(texts, bonds, code)
-    checked = check_spliced(table, bridges)
+    checked = check_by_graph(table, bridges)
     assert (checked.ok.tolist(), checked.reasons, checked.smiles) == ([False], (reason,), ("",))
     np.testing.assert_array_equal(checked.node_feat, table.node["node_feat"])
     np.testing.assert_array_equal(checked.edge_attr, table.edge["edge_attr"])
@@ -203,7 +203,7 @@ def test_what_rdkit_refuses_says_why_without_noise(capfd):
     feat = table.node["node_feat"].copy()
     feat[1, 4] = 3
     broken = table.with_columns(node={"node_feat": feat})
-    checked = check_spliced(broken, np.zeros(2, dtype=bool))
+    checked = check_by_graph(broken, np.zeros(2, dtype=bool))
     assert checked.reasons == ("Explicit valence for atom # 1 O, 4, is greater than permitted",)
     assert capfd.readouterr() == ("", "")
 
@@ -211,7 +211,7 @@ def test_what_rdkit_refuses_says_why_without_noise(capfd):
 def test_a_piece_that_cannot_stand_alone_says_why():
     table = table_of("c1ccccc1", "CC", "C=CO")
     keep = np.array([1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0], dtype=bool)
-    pieces = stand_alone(table, keep)
+    pieces = cut_out_molecules(table, keep)
     assert pieces.ok.tolist() == [False, False, True]
     assert pieces.reasons == ("a bond is cut that is no whole bond", "nothing is kept", "")
     assert pieces.smiles == ("", "", "C")
@@ -222,12 +222,12 @@ def test_a_piece_that_cannot_stand_alone_says_why():
 def test_tables_without_molecules_or_atoms_are_nothing_to_do():
     for table in (table_of(), table_of("CC").filter([False]), table_of("C", "O")):
         whole = np.ones(table.total_nodes, dtype=bool)
-        pieces = stand_alone(table, whole)
+        pieces = cut_out_molecules(table, whole)
         assert pieces.ok.tolist() == [True] * len(table)
         none = np.zeros(table.total_edges, dtype=bool)
-        assert check_spliced(table, none).ok.tolist() == [True] * len(table)
-        assert not cuttable(table).any()
-        assert len(units(table)) == len(round_to_units(table, whole)) == table.total_nodes
+        assert check_by_graph(table, none).ok.tolist() == [True] * len(table)
+        assert not cuttable_bonds(table).any()
+        assert len(rigid_units(table)) == len(round_to_units(table, whole)) == table.total_nodes
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_tables_without_molecules_or_atoms_are_nothing_to_do():
     ],
 )
 def test_a_piece_is_the_difference_of_two_molecules(large, small, rest):
-    pieces = stand_alone(table_of(large), left_over(large, small))
+    pieces = cut_out_molecules(table_of(large), left_over(large, small))
     assert pieces.smiles == (rest,)
 
 
@@ -253,15 +253,15 @@ def test_a_mask_subtracts_what_the_largest_common_part_subtracts(source, request
     rows = rng(0, "tests", "mcs").permutation(len(copies))[:40]
     keep = keep[ranges(copies.node_ptr[rows], copies.num_nodes[rows])]
     copies = copies.take(rows)
-    cut, rest = stand_alone(copies, keep), stand_alone(copies, ~keep)
-    whole = stand_alone(copies, np.ones(copies.total_nodes, dtype=bool))
+    cut, rest = cut_out_molecules(copies, keep), cut_out_molecules(copies, ~keep)
+    whole = cut_out_molecules(copies, np.ones(copies.total_nodes, dtype=bool))
     certain = 0
     for row, text in enumerate(whole.smiles):
         places = left_overs(text, cut.smiles[row])
         assert {int(left.sum()) for left in places} == {int(rest.table.num_nodes[row])}
         if len(places) == 1:
             certain += 1
-            assert stand_alone(table_of(text), places[0]).smiles == (rest.smiles[row],)
+            assert cut_out_molecules(table_of(text), places[0]).smiles == (rest.smiles[row],)
     assert certain >= 8
 
 
@@ -274,11 +274,11 @@ def test_a_mask_subtracts_what_the_largest_common_part_subtracts(source, request
     ],
 )
 def test_a_splice_without_its_first_component_is_the_splice_of_the_others(texts, bonds):
-    whole = check_spliced(*joined(texts, bonds)).smiles[0]
+    whole = check_by_graph(*joined(texts, bonds)).smiles[0]
     others = [tuple((number - 1, atom) for number, atom in bond) for bond in bonds[1:]]
     expected = (
-        check_spliced(*joined(texts[1:], others)).smiles[0]
+        check_by_graph(*joined(texts[1:], others)).smiles[0]
         if others
         else Chem.CanonSmiles(texts[1])
     )
-    assert stand_alone(table_of(whole), left_over(whole, texts[0])).smiles == (expected,)
+    assert cut_out_molecules(table_of(whole), left_over(whole, texts[0])).smiles == (expected,)

@@ -5,11 +5,11 @@ import pytest
 
 from gsx.ragged import row_indices
 from gsx.seeds import rng
-from gsx.stages.chem.check_by_graph import check_spliced, stand_alone, write_smiles
-from gsx.stages.chem.check_by_smiles import NOT_READ, Written, check_written
+from gsx.stages.chem.check_by_graph import check_by_graph, cut_out_molecules, write_smiles
+from gsx.stages.chem.check_by_smiles import UNREADABLE, SpliceSmiles, check_by_smiles
 from gsx.stages.chem.fragments import free_valence
 from gsx.stages.chem.smiles_reader import read_molecules
-from gsx.stages.chem.smiles_text import joined_smiles, locate_atoms, spliced_smiles
+from gsx.stages.chem.smiles_text import join_smiles, locate_atoms, splice_smiles
 from gsx.stages.graphs.splice import add_edges, union
 from gsx.stages.graphs.wl_hash import wl_hashes
 from tests.unit.stages.chem.test_check_by_graph import FEW, halves, table_of
@@ -19,7 +19,7 @@ from tests.unit.stages.chem.test_check_by_graph import FEW, halves, table_of
 def pool(request):
     """Either side of every cut of some molecules, as molecules of their own."""
     texts = FEW if request.param == "few" else request.getfixturevalue("hiv_smiles")[:300]
-    pieces = stand_alone(*halves(read_molecules(texts).table))
+    pieces = cut_out_molecules(*halves(read_molecules(texts).table))
     return pieces.table.filter(pieces.ok).select(["node_feat", "edge_attr"])
 
 
@@ -33,7 +33,7 @@ def written(components, ptr, bonds, code=1):
         np.searchsorted(components.node_ptr, ends, side="right") - 1 for ends in (left, right)
     )
     spans = (where.start[left], where.end[left], where.start[right], where.end[right])
-    smiles = spliced_smiles(texts, ptr, slots, spans)
+    smiles = splice_smiles(texts, ptr, slots, spans)
     graph = np.searchsorted(joined.node_ptr, left, side="right") - 1
     bond = np.tile(np.array([[code, 0, 0]], np.uint8), (len(left), 1))
     u, v = left - joined.node_ptr[graph], right - joined.node_ptr[graph]
@@ -41,7 +41,7 @@ def written(components, ptr, bonds, code=1):
     bridges = np.zeros(table.total_edges, dtype=bool)
     bridges[np.repeat(table.edge_ptr[:-1], np.diff(at)) + position] = True
     slot = row_indices(components.node_ptr)
-    return table, bridges, Written(smiles, components.node_ptr[slot] + where.place, slot)
+    return table, bridges, SpliceSmiles(smiles, components.node_ptr[slot] + where.place, slot)
 
 
 def chains(pool, count, slots, generator):
@@ -68,8 +68,8 @@ def chains(pool, count, slots, generator):
 def test_what_is_read_is_what_a_thorough_look_finds(pool, slots):
     table, bridges, texts = chains(pool, 200, slots, rng(0, "tests", "written", slots))
     quick, thorough = (
-        check_written(table, bridges, texts),
-        check_spliced(table, bridges, thorough=True),
+        check_by_smiles(table, bridges, texts),
+        check_by_graph(table, bridges, thorough=True),
     )
     assert quick.ok.mean() >= 0.99
     assert quick.reasons == thorough.reasons
@@ -79,7 +79,7 @@ def test_what_is_read_is_what_a_thorough_look_finds(pool, slots):
 
 def test_every_splice_passes_all_of_the_sanitization_as_the_graph_it_is(pool):
     table, bridges, texts = chains(pool, 200, 3, rng(1, "tests", "written"))
-    found = check_written(table, bridges, texts)
+    found = check_by_smiles(table, bridges, texts)
     again = read_molecules([text for text, ok in zip(texts.texts, found.ok, strict=True) if ok])
     assert not again.refused
     mine = table.with_columns(
@@ -106,7 +106,7 @@ def test_every_splice_passes_all_of_the_sanitization_as_the_graph_it_is(pool):
 def test_unusual_bridges_are_judged_like_those_built_atom_by_atom(texts, bonds, code):
     components = table_of(*texts)
     table, bridges, smiles = written(components, np.array([0, len(texts)]), bonds, code)
-    mine, other = check_written(table, bridges, smiles), check_spliced(table, bridges)
+    mine, other = check_by_smiles(table, bridges, smiles), check_by_graph(table, bridges)
     assert mine.reasons == other.reasons
     np.testing.assert_array_equal(mine.node_feat, other.node_feat)
     np.testing.assert_array_equal(mine.edge_attr, other.edge_attr)
@@ -116,9 +116,9 @@ def test_smiles_that_do_not_fit_are_refused_and_leave_the_features(capfd):
     components = table_of("C=C", "CO", "C=C", "CO", "C", "C")
     table, bridges, good = written(components, np.array([0, 2, 4, 6]), [(1, 2), (5, 6), (8, 9)])
     texts = ["C=C%80.C%80(", "C=C%80.C%80(O)(C)(C)C", good.texts[2]]
-    found = check_written(table, bridges, Written(texts, good.place, good.part))
+    found = check_by_smiles(table, bridges, SpliceSmiles(texts, good.place, good.part))
     assert found.ok.tolist() == [False, False, True]
-    assert found.reasons[0] == NOT_READ
+    assert found.reasons[0] == UNREADABLE
     assert found.reasons[1].startswith("Explicit valence for atom # 2 C, 5")
     np.testing.assert_array_equal(found.node_feat[:8], table.node["node_feat"][:8])
     np.testing.assert_array_equal(found.edge_attr[:12], table.edge["edge_attr"][:12])
@@ -129,16 +129,16 @@ def test_graphs_without_bridges_and_without_number_are_nothing_to_do():
     for texts in ((), ("C=C", "O")):
         components = table_of(*texts)
         table, bridges, smiles = written(components, np.arange(len(texts) + 1), [])
-        assert check_written(table, bridges, smiles).ok.all()
+        assert check_by_smiles(table, bridges, smiles).ok.all()
 
 
 def test_labels_of_bridges_do_not_meet_those_of_rings():
     text = "C%80CCCC%80"
     bond = (0, 0, 1, 1, 0, 1)
-    assert joined_smiles(["CC", "O"], [bond]) == "C%80C.O%80"
-    assert joined_smiles([text, "O"], [bond]) == "C%(100)%80CCCC%80.O%(100)"
-    assert joined_smiles(["C%12CCCC%12", "O"], [bond]) == "C%80%12CCCC%12.O%80"
-    assert len(read_molecules([joined_smiles([text, "O"], [bond])]).rows) == 1
+    assert join_smiles(["CC", "O"], [bond]) == "C%80C.O%80"
+    assert join_smiles([text, "O"], [bond]) == "C%(100)%80CCCC%80.O%(100)"
+    assert join_smiles(["C%12CCCC%12", "O"], [bond]) == "C%80%12CCCC%12.O%80"
+    assert len(read_molecules([join_smiles([text, "O"], [bond])]).rows) == 1
 
 
 def test_many_splices_are_written_as_each_of_them_is():
@@ -146,7 +146,7 @@ def test_many_splices_are_written_as_each_of_them_is():
     ptr = np.array([0, 2, 4, 6, 7])
     slots = (np.array([0, 0, 2, 4]), np.array([1, 1, 3, 5]))
     spans = ([1, 1, 4, 0], [2, 2, 8, 1], [0, 0, 1, 0], [1, 1, 7, 1])
-    found = spliced_smiles(pieces, ptr, slots, tuple(map(np.array, spans)))
+    found = splice_smiles(pieces, ptr, slots, tuple(map(np.array, spans)))
     assert found == [
         "CC%80%81.O%80%81", "c1cc[n]%80c1.C[NH2+]%80", "C%(100)%80CCCC%80.N%(100)", "CCC"
     ]  # fmt: skip

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from gsx.ragged import pointers
 from gsx.stages.chem.fragments import (
-    acyclic,
+    acyclic_edges,
     cut_bonds,
-    cuttable,
+    cuttable_bonds,
     free_valence,
     round_to_units,
-    units,
+    rigid_units,
 )
 from gsx.stages.chem.smiles_reader import featurize, parse_smiles
 from gsx.table import GraphTable
@@ -46,7 +46,7 @@ def test_acyclic_edges_are_the_bridges_that_networkx_finds(shapes):
         one = table.slice(row, row + 1)
         ends = zip(one.edge["edge_src"].tolist(), one.edge["edge_dst"].tolist(), strict=True)
         want += [frozenset(pair) in found for pair in ends]
-    assert acyclic(table).tolist() == want
+    assert acyclic_edges(table).tolist() == want
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_acyclic_edges_are_the_bridges_that_networkx_finds(shapes):
 )
 def test_single_bonds_outside_rings_may_be_cut(text, cuts):
     table = table_of(text)
-    assert bonds(table, cuttable(table)) == cuts
+    assert bonds(table, cuttable_bonds(table)) == cuts
 
 
 def test_units_are_rings_multiple_bonds_and_single_atoms():
     table = table_of("Cc1ccccc1C=CO", "CC#N")
-    unit = units(table)
+    unit = rigid_units(table)
     assert [np.flatnonzero(unit == number).tolist() for number in np.unique(unit)] == [
         [0], [1, 2, 3, 4, 5, 6], [7, 8], [9], [10], [11, 12],
     ]  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from gsx.errors import MoleculeError
 from gsx.stages.chem.features import ATOM_FEATURES, BOND_FEATURES
 from gsx.stages.chem.fragments import scaffold_atoms
-from gsx.stages.chem.smiles_reader import featurize, parse_smiles, properties, read_molecules
+from gsx.stages.chem.smiles_reader import featurize, parse_smiles, molecule_properties, read_molecules
 
 
 def test_ethanol_has_the_features_of_its_atoms_and_bonds():
@@ -92,7 +92,7 @@ def test_a_molecule_without_words_for_its_atoms_is_refused_by_number():
 
 
 def test_properties_of_aspirin():
-    found = properties(["CC(=O)Oc1ccccc1C(=O)O", "C"])
+    found = molecule_properties(["CC(=O)Oc1ccccc1C(=O)O", "C"])
     assert found.heavy_atoms.tolist() == [13, 1]
     assert found.weight.round(2).tolist() == [180.16, 16.04]
     assert found.log_p.round(2).tolist() == [1.31, 0.64]

@@ -1,7 +1,9 @@
-"""Layouts of other libraries, read by those libraries in a process that cannot import gsx."""
+"""Export formats, read by their libraries in a process that cannot import gsx."""
 
 import ast
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -12,20 +14,23 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 import gsx
+from gsx.cli.export import export as export_command
+from gsx.cli.options import FORMATS
 from gsx.errors import UsageError
 from gsx.ragged import decode_texts
 from gsx.schema import ORIGINS
 from gsx.stages.export.export import export
-from gsx.stages.export.formats.good import place_of, sort_of
-from gsx.stages.export.hard_labels import with_labels
+from gsx.stages.export.formats import EXPORT_FORMATS
+from gsx.stages.export.formats.good import dataset_type, good_names
+from gsx.stages.export.hard_labels import apply_label_mode
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.sharing.csv_file import write_csv
-from tests.integration.test_generate_molecules import SMILES
 from tests.support.artifacts import gsx as run
 from tests.support.make_golden import pages
 from tests.support.no_gsx_process import run_without_gsx
 from tests.support.run_stages import run_recipe
+from tests.support.smiles import SMILES
 
 RECIPE = """
 [prepare]
@@ -46,7 +51,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def corpus(home):
-    """Motif: 200 source graphs, 50 joined ones, most of them with soft labels."""
+    """Motif: 200 source graphs and 50 spliced ones, most of them with soft labels."""
     return Corpus(run_recipe(home / "store", RECIPE)["generate"])
 
 
@@ -55,14 +60,14 @@ def molecules(home):
     table = home / "assay.csv"
     rows = [f"{text},{int('N' in text)}" for text in SMILES[::3]]
     table.write_text("\n".join(["smiles,active", *rows]) + "\n")
-    told = run("prepare", "--smiles", table, "--target", "active", "--domain", "size",
+    result = run("prepare", "--smiles", table, "--target", "active", "--domain", "size",
                "--store", home / "store", "--json")  # fmt: skip
-    assert told.code == 0, told.err
-    return Corpus(Store.at(home / "store").resolve(json.loads(told.out)["key"]))
+    assert result.code == 0, result.err
+    return Corpus(Store.at(home / "store").resolve(json.loads(result.out)["key"]))
 
 
-def write(corpus, folder, layout, **said):
-    artifact, _ = export(corpus, [corpus.artifact.manifest], folder, layout, **said)
+def write(corpus, folder, format_name, **options):
+    artifact, _ = export(corpus, [corpus.artifact.manifest], folder, format_name, **options)
     assert run("verify", folder).code == 0
     return artifact
 
@@ -72,7 +77,30 @@ def hard(corpus, split):
     return table.filter(table.dense("graph", "label") >= 0)
 
 
-def test_pyg_loads_its_own_files_with_weights_only(corpus, tmp_path):
+def test_the_command_offers_every_format_once():
+    names = [export_format.name for export_format in EXPORT_FORMATS]
+    assert len(set(names)) == len(names)
+    (option,) = (option for option in export_command.params if "--to" in option.opts)
+    assert list(option.type.choices) == [*names, *FORMATS]
+    assert all(export_format.description for export_format in EXPORT_FORMATS)
+
+
+def test_formats_are_listed_without_numpy_and_torch():
+    code = (
+        "import sys; import gsx.stages.export.formats; "
+        "print([name for name in ('torch', 'numpy', 'rdkit', 'pyarrow') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert output.strip() == b"[]"
+
+
+def test_an_unknown_format_is_refused(corpus, tmp_path):
+    with pytest.raises(UsageError, match=r"unknown export format `xml`\. Choose one of portable, "):
+        export(corpus, [corpus.artifact.manifest], tmp_path / "out", "xml")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pyg_files_load_with_weights_only(corpus, tmp_path):
     write(corpus, tmp_path / "out", "pyg")
     code = """
 import torch, corpus
@@ -83,9 +111,9 @@ batch = next(iter(DataLoader(train, batch_size=len(train))))
 print(len(train), batch.x.shape[0], float(batch.y.sum()), int(batch.env_id.max()))
 torch.save((batch.edge_index, batch.y, batch.origin), '../batch.pt')
 """
-    told = run_without_gsx(code, tmp_path / "out", strict=False).stdout.split()
+    output = run_without_gsx(code, tmp_path / "out", strict=False).stdout.split()
     table = corpus.table(split="train")
-    assert told == [str(len(table)), str(table.total_nodes), f"{float(len(table))}", "3"]
+    assert output == [str(len(table)), str(table.total_nodes), f"{float(len(table))}", "3"]
     edges, y, origin = torch.load(tmp_path / "batch.pt", weights_only=True)
     (ours,) = corpus.loader(1000, split="train")
     assert torch.equal(edges, ours.edge_index)
@@ -93,22 +121,22 @@ torch.save((batch.edge_index, batch.y, batch.origin), '../batch.pt')
     assert origin.tolist() == table.graph["origin"].tolist()
 
 
-def test_pyg_holds_sparse_features_and_masks_of_labelled_nodes(tmp_path):
-    made = pages(Store.at(tmp_path / "store"))
-    write(Corpus(made), tmp_path / "out", "pyg")
+def test_pyg_files_hold_sparse_features_and_node_masks(tmp_path):
+    artifact = pages(Store.at(tmp_path / "store"))
+    write(Corpus(artifact), tmp_path / "out", "pyg")
     code = (
         "import corpus; d = corpus.Corpus('all')[0]\n"
         "print(float(d.x.to_dense().sum()), d.test_mask)"
     )
-    told = run_without_gsx(code, tmp_path / "out", strict=False).stdout
-    data = gsx.open(made.location.local)[0]
-    assert told.strip() == f"{float(data.x.to_dense().sum())} {data.test_mask}"
+    output = run_without_gsx(code, tmp_path / "out", strict=False).stdout
+    data = gsx.open(artifact.location.local)[0]
+    assert output.strip() == f"{float(data.x.to_dense().sum())} {data.test_mask}"
 
 
 GOOD = """
 import torch
 from torch_geometric.data import InMemoryDataset
-class GOODMotif(InMemoryDataset):  # as GOOD's own class finds and reads its files
+class GOODMotif(InMemoryDataset):  # like GOOD's class
     def __init__(self, root, domain, shift, subset):
         self.domain = domain
         super().__init__(root)
@@ -119,7 +147,7 @@ class GOODMotif(InMemoryDataset):  # as GOOD's own class finds and reads its fil
             self.data, self.slices = torch.load(path, weights_only=True)
     raw_dir = property(lambda self: self.root)
     def _download(self): pass
-    def process(self): raise AssertionError('a file is missing, so it would be built anew')
+    def process(self): raise AssertionError('a file is missing, so GOOD would rebuild the dataset')
     @property
     def processed_dir(self): return f'{self.root}/GOODMotif/{self.domain}/processed'
     @property
@@ -130,7 +158,7 @@ class GOODMotif(InMemoryDataset):  # as GOOD's own class finds and reads its fil
 """
 
 
-def test_good_finds_its_files_keys_and_shapes(corpus, tmp_path):
+def test_good_files_have_the_names_keys_and_shapes_of_good(corpus, tmp_path):
     write(corpus, tmp_path / "out", "good")
     code = (
         "from load_good import SAFE\n"
@@ -162,7 +190,7 @@ print(sorted(datasets), meta['num_envs'], meta['num_classes'], datasets['task'],
     )
 
 
-def test_files_without_graphs_hold_none(corpus, tmp_path):
+def test_good_files_of_other_shifts_are_empty(corpus, tmp_path):
     write(corpus, tmp_path / "out", "good")
     folder = tmp_path / "out/GOODMotif/basis/processed"
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
@@ -172,7 +200,7 @@ def test_files_without_graphs_hold_none(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["argmax", "soft"])
-def test_good_takes_the_likeliest_class_or_soft_labels_if_asked(corpus, tmp_path, mode):
+def test_good_labels_are_argmax_or_soft_on_request(corpus, tmp_path, mode):
     table = corpus.table(split="train")
     write(corpus, tmp_path / "out", "good", labels=mode)
     path = tmp_path / "out/GOODMotif/basis/processed/covariate_train.pt"
@@ -180,20 +208,20 @@ def test_good_takes_the_likeliest_class_or_soft_labels_if_asked(corpus, tmp_path
         data, _ = torch.load(path, weights_only=True)
     expected = str([len(table)] if mode == "argmax" else [len(table), 3])
     assert str(list(data.y.shape)) == expected
-    wanted = table.graph["y"].argmax(1) if mode == "argmax" else table.graph["y"]
-    assert np.array_equal(data.y.numpy(), wanted)
+    labels = table.graph["y"].argmax(1) if mode == "argmax" else table.graph["y"]
+    assert np.array_equal(data.y.numpy(), labels)
 
 
-def test_graphs_that_were_left_out_are_counted(corpus, tmp_path):
-    made = write(corpus, tmp_path / "out", "good").manifest
+def test_manifest_counts_dropped_graphs(corpus, tmp_path):
+    manifest = write(corpus, tmp_path / "out", "good").manifest
     soft = len(corpus.table(split="train")) - len(hard(corpus, "train"))
     assert soft > 10
-    assert made.counts["train"] == len(hard(corpus, "train"))
-    assert [(each.count, each.reason[:11]) for each in made.dropped] == [(soft, "soft labels")]
-    assert made.kind == "export"
+    assert manifest.counts["train"] == len(hard(corpus, "train"))
+    assert [(drop.count, drop.reason[:11]) for drop in manifest.dropped] == [(soft, "soft labels")]
+    assert manifest.kind == "export"
 
 
-def test_molecules_of_good_say_what_shifts(molecules, tmp_path):
+def test_good_molecules_have_size_and_scaffold(molecules, tmp_path):
     write(molecules, tmp_path / "out", "good")
     (file,) = (tmp_path / "out").glob("*/size/processed/covariate_train.pt")
     with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
@@ -204,22 +232,22 @@ def test_molecules_of_good_say_what_shifts(molecules, tmp_path):
     assert slices["nodesize"].tolist() == slices["scaffold"].tolist() == [*range(len(table) + 1)]
 
 
-def test_names_of_good_follow_the_dataset(corpus):
+def test_good_names_and_dataset_types(corpus):
     import msgspec
 
-    named = [
-        place_of(msgspec.structs.replace(corpus.info, name=name, domain=domain))
+    names = [
+        good_names(msgspec.structs.replace(corpus.info, name=name, domain=domain))
         for name, domain in (("motif-size-concept", "size"), ("hiv-scaffold", "scaffold"),
                              ("assay", "size"))
     ]  # fmt: skip
-    assert named == [
+    assert names == [
         ("GOODMotif", "size", "concept"),
         ("GOODHIV", "scaffold", "covariate"),
         ("GOODAssay", "size", "covariate"),
     ]
-    sorts = [sort_of(msgspec.structs.replace(corpus.info, name=name))
+    types = [dataset_type(msgspec.structs.replace(corpus.info, name=name))
              for name in ("motif-size", "twitter-length", "nci1-size")]  # fmt: skip
-    assert sorts == ["syn", "nlp", "real"]
+    assert types == ["syn", "nlp", "real"]
 
 
 def test_ogb_reads_graphs_labels_and_splits(corpus, tmp_path):
@@ -238,7 +266,8 @@ print(dataset[int(index['test'][0])].num_nodes, dataset.num_classes, dataset.eva
       dataset[0].y.shape, dataset[0].node_env_id.shape[1])
 print([safe('meta_dict.pt', weights_only=True)['split']])
 """
-    lines = [line for line in run_without_gsx(code, tmp_path / "out", strict=False).stdout.splitlines()
+    output = run_without_gsx(code, tmp_path / "out", strict=False).stdout
+    lines = [line for line in output.splitlines()
              if line[:1].isdigit() or line[:1] == "["]  # fmt: skip
     train = len(hard(corpus, "train"))
     assert lines[0] == (
@@ -248,14 +277,16 @@ print([safe('meta_dict.pt', weights_only=True)['split']])
     assert lines[1:] == [f"{test.num_nodes[0]} 3 acc torch.Size([1, 1]) 1", "['base']"]
 
 
-def test_dgl_tables_hold_numbers_and_lists_of_numbers_alone(molecules, tmp_path):
+def test_dgl_tables_hold_only_numbers_and_lists_of_numbers(molecules, tmp_path):
     write(molecules, tmp_path / "out", "dgl")
     graphs, nodes, edges = (pd.read_csv(tmp_path / "out" / f"{name}.csv")
                             for name in ("graphs", "nodes", "edges"))  # fmt: skip
     table = molecules.table()
     assert graphs["graph_id"].tolist() == table.graph["graph_id"].tolist()
     assert graphs.select_dtypes("number").shape == graphs.shape
-    assert np.array_equal(as_dgl_reads(tmp_path / "out/nodes.csv")["feat"], table.node["node_feat"])
+    assert np.array_equal(
+        read_like_dgl(tmp_path / "out/nodes.csv")["feat"], table.node["node_feat"]
+    )
     assert len(nodes) == table.total_nodes
     assert edges["src_id"].tolist() == table.edge["edge_src"].tolist()
     assert nodes.groupby("graph_id")["node_id"].nunique().sum() == table.total_nodes
@@ -264,14 +295,14 @@ def test_dgl_tables_hold_numbers_and_lists_of_numbers_alone(molecules, tmp_path)
     assert (tmp_path / "out/meta.yaml").read_text().startswith("dataset_name: assay\n")
 
 
-def as_dgl_reads(file):
-    """Return the columns of a table as the default parser of DGL's `CSVDataset` makes arrays."""
-    found = {}
+def read_like_dgl(file):
+    """Return the columns of a table like the default parser of DGL's `CSVDataset`."""
+    columns = {}
     for name, values in pd.read_csv(file).items():
         cells = values.to_numpy().squeeze()
         text = isinstance(cells[0], str)
-        found[name] = np.array([ast.literal_eval(cell) for cell in cells]) if text else cells
-    return found
+        columns[name] = np.array([ast.literal_eval(cell) for cell in cells]) if text else cells
+    return columns
 
 
 @pytest.mark.parametrize(
@@ -283,10 +314,10 @@ def as_dgl_reads(file):
         (np.arange(3, dtype=np.int64)[:, None], "i"),
     ],
 )
-def test_features_come_to_dgl_with_their_shape_and_kind(values, kind, tmp_path):
-    """A single feature stays a matrix, and floats that are whole numbers stay floats."""
+def test_dgl_reads_features_with_their_shape_and_kind(values, kind, tmp_path):
+    """A single feature stays a matrix, and integral floats stay floats."""
     write_csv(tmp_path / "nodes.csv", [{"node_id": np.arange(len(values)), "feat": values}])
-    feat = as_dgl_reads(tmp_path / "nodes.csv")["feat"]
+    feat = read_like_dgl(tmp_path / "nodes.csv")["feat"]
     assert (feat.shape, feat.dtype.kind) == (values.shape, kind)
     assert np.array_equal(feat.astype(values.dtype), values)
 
@@ -303,7 +334,7 @@ def test_csv_has_a_column_per_feature(molecules, tmp_path):
         assert set(graphs["origin"]) == {ORIGINS[0]}
 
 
-def test_molecules_leave_as_smiles_and_as_structures(molecules, tmp_path):
+def test_smi_and_sdf_hold_all_molecules(molecules, tmp_path):
     from rdkit import Chem
 
     write(molecules, tmp_path / "smi", "smi")
@@ -313,16 +344,16 @@ def test_molecules_leave_as_smiles_and_as_structures(molecules, tmp_path):
         table = molecules.table(split=split)
         structures = list(Chem.SDMolSupplier(str(tmp_path / "sdf" / f"{split}.sdf")))
         assert [int(line.split("\t")[1]) for line in lines] == table.graph["graph_id"].tolist()
-        assert [each.GetNumAtoms() for each in structures] == table.num_nodes.tolist()
-        assert [float(each.GetProp("active")) for each in structures] == (
+        assert [molecule.GetNumAtoms() for molecule in structures] == table.num_nodes.tolist()
+        assert [float(molecule.GetProp("active")) for molecule in structures] == (
             table.graph["y"][:, 0].tolist()
         )
 
 
-def test_what_a_layout_cannot_hold_is_refused_and_nothing_is_left(corpus, tmp_path):
-    for layout in ("smi", "sdf"):
-        with pytest.raises(UsageError, match="holds no molecules: it has no column `smiles`"):
-            export(corpus, [corpus.artifact.manifest], tmp_path / "out", layout)
+def test_molecule_formats_refuse_other_corpora_and_leave_nothing(corpus, tmp_path):
+    for format_name in ("smi", "sdf"):
+        with pytest.raises(UsageError, match=r"has no molecules \(no column `smiles`\)"):
+            export(corpus, [corpus.artifact.manifest], tmp_path / "out", format_name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -331,19 +362,19 @@ def test_what_a_layout_cannot_hold_is_refused_and_nothing_is_left(corpus, tmp_pa
     [("same-class", [0, 2], [[1.0], [np.nan]]), ("argmax", [0, 1, 2], [[1.0], [1.0], [np.nan]]),
      ("soft", [0, 1, 2], [[1.0], [0.75], [np.nan]])],
 )  # fmt: skip
-def test_soft_answers_to_yes_or_no_are_left_out_rounded_or_kept(corpus, mode, kept, expected):
+def test_soft_binary_labels_are_dropped_rounded_or_kept(corpus, mode, kept, expected):
     import msgspec
 
     info = msgspec.structs.replace(corpus.info, task="binary", outputs=("active",))
     y = np.array([[1.0], [0.75], [np.nan]], dtype=np.float32)
     table = corpus.table().slice(0, 3).with_columns(graph={"y": y})
-    found, labels = with_labels(table, info, mode)
-    assert found.graph["graph_id"].tolist() == table.graph["graph_id"][kept].tolist()
+    selected, labels = apply_label_mode(table, info, mode)
+    assert selected.graph["graph_id"].tolist() == table.graph["graph_id"][kept].tolist()
     assert np.array_equal(labels, np.array(expected, dtype=np.float32), equal_nan=True)
 
 
-def test_zarr_leaves_the_store_as_a_copy(corpus, home, tmp_path):
-    said = run("export", corpus.key[:12], tmp_path / "out", "--to", "zarr",
+def test_zarr_export_copies_out_of_the_store(corpus, home, tmp_path):
+    result = run("export", corpus.key[:12], tmp_path / "out", "--to", "zarr",
                "--store", home / "store")  # fmt: skip
-    assert said.code == 0
+    assert result.code == 0
     assert gsx.open(tmp_path / "out", format="zarr").table().equals(corpus.table())

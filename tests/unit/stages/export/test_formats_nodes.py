@@ -1,4 +1,4 @@
-"""Labelled nodes in the layouts of other libraries, read in a process that cannot import gsx."""
+"""Export formats of node-labelled corpora, read in a process that cannot import gsx."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ from gsx.pyg import MASKS, densify_features
 from gsx.schema import SPLITS
 from gsx.stages.export.export import export, today
 from gsx.stages.export.node_arrays import node_arrays
-from gsx.stages.export.request import Given
+from gsx.stages.export.request import ExportRequest
 from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
@@ -27,7 +27,7 @@ from tests.support.synthetic_corpora import planted_nodes, write_planted
 REPLICAS = {"featx": True, "options": "000", "replicas": 2}
 
 
-def replicated(folder, *, sparse):
+def corpus_with_replicas(folder, *, sparse):
     source = write_planted(folder, *planted_nodes(120, sparse=sparse))
     mask = run_stage(folder, "mask", {"steps": 20}, {"prepare": source})
     return Corpus(run_stage(folder, "generate", REPLICAS, {"prepare": source, "mask": mask}))
@@ -35,18 +35,18 @@ def replicated(folder, *, sparse):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    return replicated(tmp_path_factory.mktemp("dense"), sparse=False)
+    return corpus_with_replicas(tmp_path_factory.mktemp("dense"), sparse=False)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """A graph with sparse features and two replicas of it."""
-    return replicated(tmp_path_factory.mktemp("sparse"), sparse=True)
+    """A graph with sparse features and two replicas."""
+    return corpus_with_replicas(tmp_path_factory.mktemp("sparse"), sparse=True)
 
 
 @pytest.fixture(scope="module")
 def dropped(tmp_path_factory):
-    """A graph and two replicas that lack some of its edges."""
+    """A graph and two replicas without some of its edges."""
     folder = tmp_path_factory.mktemp("dropped")
     source = write_planted(folder, *planted_nodes(120, sparse=True))
     options = {"method": "drop-edge", "rate": 0.3, "replicas": 2}
@@ -58,8 +58,8 @@ def table(corpus):
     return densify_features(corpus.table(), corpus.info)
 
 
-def write(corpus, folder, layout, **said):
-    artifact, _ = export(corpus, [corpus.artifact.manifest], folder, layout, **said)
+def write(corpus, folder, format_name, **options):
+    artifact, _ = export(corpus, [corpus.artifact.manifest], folder, format_name, **options)
     assert run("verify", folder).code == 0
     return artifact.manifest
 
@@ -97,34 +97,34 @@ print('split', {name: len(rows) for name, rows in index.items() if len(rows)})
 
 
 @pytest.fixture(scope="module")
-def seen(corpus, dropped, tmp_path_factory):
-    """What a process without gsx sees of three layouts, line by line."""
-    folder = tmp_path_factory.mktemp("seen")
-    for layout in ("portable", "good", "ogb"):
-        write(corpus, folder / layout, layout)
+def loaded(corpus, dropped, tmp_path_factory):
+    """Folder of three exports, and the output of a process without gsx by its first word."""
+    folder = tmp_path_factory.mktemp("loaded")
+    for format_name in ("portable", "good", "ogb"):
+        write(corpus, folder / format_name, format_name)
     write(dropped, folder / "dropped", "portable")
     lines = run_without_gsx(CODE, folder, strict=False).stdout.splitlines()
     return folder, dict(line.split(" ", 1) for line in lines if " " in line)
 
 
-def test_the_shipped_loader_gives_replicas_the_edges_of_their_source(corpus, seen):
-    folder, told = seen
-    assert told["portable"] == f"2 {[corpus[0].edge_index.shape[1]] * 3} True"
-    made = torch.load(folder / "made.pt", weights_only=True)
-    for row, (x, mask) in enumerate(made, start=1):
+def test_shipped_loader_shares_edges_of_replicas(corpus, loaded):
+    folder, outputs = loaded
+    assert outputs["portable"] == f"2 {[corpus[0].edge_index.shape[1]] * 3} True"
+    replicas = torch.load(folder / "made.pt", weights_only=True)
+    for row, (x, mask) in enumerate(replicas, start=1):
         assert torch.equal(x, corpus[row].x.to_dense())
         assert torch.equal(mask, corpus[row].train_mask)
 
 
-def test_the_shipped_loader_gives_replicas_the_edges_left_to_them(dropped, seen):
-    edges = torch.load(seen[0] / "lacking.pt", weights_only=True)
+def test_shipped_loader_reads_own_edges_of_replicas(dropped, loaded):
+    edges = torch.load(loaded[0] / "lacking.pt", weights_only=True)
     own = [dropped[row].edge_index for row in range(3)]
     assert own[1].shape[1] < own[0].shape[1] != own[2].shape[1]
     assert len(edges) == 5
     assert all(map(torch.equal, edges, [*own, *own[1:]]))
 
 
-def test_csv_writes_the_edges_left_to_replicas(dropped, tmp_path):
+def test_csv_writes_own_edges_of_replicas(dropped, tmp_path):
     write(dropped, tmp_path / "out", "csv")
     graphs, edges = (pd.read_csv(tmp_path / "out" / f"{name}.csv") for name in ("graphs", "edges"))
     assert graphs["edges_of"].tolist() == graphs["graph_id"].tolist()
@@ -132,45 +132,45 @@ def test_csv_writes_the_edges_left_to_replicas(dropped, tmp_path):
     assert graphs["num_edges"].tolist() == dropped.table().num_edges.tolist()
 
 
-def test_tables_of_splits_hold_held_out_nodes_once(corpus, seen):
-    tables = seen[0] / "portable" / "splits"
+def test_split_tables_list_held_out_nodes_once(corpus, loaded):
+    tables = loaded[0] / "portable" / "splits"
     rows = {split: len(pd.read_csv(tables / f"{split}.csv")) for split in corpus.nodes}
     assert rows == dict(corpus.nodes)
 
 
-def test_good_reads_one_graph_with_masks_and_gsx_reads_it_back(corpus, table, seen, tmp_path):
-    folder, told = seen
+def test_good_reads_one_graph_with_masks_and_gsx_reads_it_back(corpus, table, loaded, tmp_path):
+    folder, outputs = loaded
     envs = len(corpus.info.environments)
-    assert told["good"] == f"1 {table.total_nodes} Multi-label classification node {envs}"
-    found = ast.literal_eval(told["masks"])
-    masks = {split: found[mask] for split, mask in MASKS.items() if found[mask]}
+    assert outputs["good"] == f"1 {table.total_nodes} Multi-label classification node {envs}"
+    mask_sizes = ast.literal_eval(outputs["masks"])
+    masks = {split: mask_sizes[mask] for split, mask in MASKS.items() if mask_sizes[mask]}
     assert masks == dict(corpus.nodes)
-    assert told["files"] == "['concept.pt', 'covariate.pt', 'no_shift.pt'] color torch.int64"
+    assert outputs["files"] == "['concept.pt', 'covariate.pt', 'no_shift.pt'] color torch.int64"
     x, edges, env = torch.load(folder / "data.pt", weights_only=True)
     assert np.array_equal(x.numpy(), table.node["node_feat"])
     assert int(edges.max()) < table.total_nodes
     assert edges.shape[1] == table.total_edges
     assert int(env.max()) == corpus.info.environments[-1].id
-    again = run("prepare", "--good", folder / "good/GOODPlanted/color", "--store", tmp_path,
+    result = run("prepare", "--good", folder / "good/GOODPlanted/color", "--store", tmp_path,
                 "--json")  # fmt: skip
-    assert again.code == 0, again.err
-    back = gsx.open(json.loads(again.out)["key"], store=tmp_path).nodes
-    assert back["ood_test"] == corpus.nodes["ood_test"]
-    assert sum(back[split] for split in ("train", "id_val", "id_test")) == corpus.nodes["train"]
+    assert result.code == 0, result.err
+    nodes = gsx.open(json.loads(result.out)["key"], store=tmp_path).nodes
+    assert nodes["ood_test"] == corpus.nodes["ood_test"]
+    assert sum(nodes[split] for split in ("train", "id_val", "id_test")) == corpus.nodes["train"]
 
 
-def test_ogb_reads_nodes_labels_and_splits(corpus, table, seen):
-    folder, told = seen
+def test_ogb_reads_nodes_labels_and_splits(corpus, table, loaded):
+    folder, outputs = loaded
     size = table.total_nodes
-    assert told["ogb"] == f"{size} {table.total_edges} ({size}, 1) 3 acc ({size}, 1)"
-    words = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "id_valid",
+    assert outputs["ogb"] == f"{size} {table.total_edges} ({size}, 1) 3 acc ({size}, 1)"
+    keys = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "id_valid",
              "id_test": "id_test"}  # fmt: skip
-    assert ast.literal_eval(told["split"]) == {words[s]: n for s, n in corpus.nodes.items()}
+    assert ast.literal_eval(outputs["split"]) == {keys[s]: n for s, n in corpus.nodes.items()}
     ids = pd.read_csv(folder / "ogb/planted_nodes/mapping/nodeidx2node.csv")
     assert ids["graph_id"].tolist() == np.repeat(table.graph["graph_id"], table.num_nodes).tolist()
 
 
-def test_dgl_tables_hold_masks_labels_and_features_of_nodes(corpus, table, tmp_path):
+def test_dgl_tables_hold_masks_labels_and_node_features(corpus, table, tmp_path):
     write(corpus, tmp_path / "out", "dgl")
     graphs, nodes, edges = (pd.read_csv(tmp_path / "out" / f"{name}.csv")
                             for name in ("graphs", "nodes", "edges"))  # fmt: skip
@@ -204,21 +204,26 @@ def test_csv_writes_edges_once_and_sparse_features_as_rows(which, request, tmp_p
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("same-class", 0), ("argmax", 1), ("soft", 1)])
-def test_nodes_with_soft_labels_leave_their_split_unless_asked(tmp_path, mode, kept):
-    soft = Corpus(pages(Store.at(tmp_path / "store")))  # its one test node is torn between classes
+def test_nodes_with_soft_labels_are_dropped_from_their_split_by_default(tmp_path, mode, kept):
+    soft = Corpus(pages(Store.at(tmp_path / "store")))  # its only test node has a soft label
     manifest = write(soft, tmp_path / "out", "good", labels=mode)
-    assert [each.count for each in manifest.dropped] == ([] if kept else [1])
-    given = Given(corpus=soft, lineage=(), date=today(), labels=mode)
-    arrays = node_arrays(given, "good")
-    assert int(arrays.inside("ood_test").sum()) == kept
+    assert [drop.count for drop in manifest.dropped] == ([] if kept else [1])
+    request = ExportRequest(corpus=soft, lineage=(), date=today(), labels=mode)
+    arrays = node_arrays(request, "good")
+    assert int(arrays.in_split("ood_test").sum()) == kept
     assert arrays.y.shape == ((4, 2) if mode == "soft" else (4,))
 
 
-def test_features_that_would_fill_a_disk_are_refused_and_nothing_is_left(tmp_path, monkeypatch):
+def test_dense_features_above_the_limit_are_refused(tmp_path, monkeypatch):
     wide = Corpus(pages(Store.at(tmp_path / "store")))
-    monkeypatch.setattr("gsx.stages.export.formats.dgl.MOST_VALUES", 10)
+    monkeypatch.setattr("gsx.stages.export.formats.dgl.MAX_VALUES", 10)
     with pytest.raises(
-        UsageError, match=r"pages has 4 nodes of 5 features, and `dgl` writes every"
+        UsageError, match=r"pages has 4 nodes with 5 features, and `dgl` stores features densely"
     ):
-        export(wide, lineage_manifests(Store.at(tmp_path / "store"), wide.artifact), tmp_path / "o", "dgl")
+        export(
+            wide,
+            lineage_manifests(Store.at(tmp_path / "store"), wide.artifact),
+            tmp_path / "o",
+            "dgl",
+        )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]

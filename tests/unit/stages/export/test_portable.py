@@ -1,4 +1,4 @@
-"""A portable corpus is read by everybody's tools, by people who do not have gsx."""
+"""Portable corpora are read by common tools, without gsx."""
 
 import csv
 import json
@@ -40,19 +40,19 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(home):
+def artifact(home):
     return run_recipe(home / "store", RECIPE)["generate"]
 
 
 @pytest.fixture(scope="module")
-def folder(made, home):
-    """A generated corpus of 300 source graphs and 60 spliced ones, exported."""
+def folder(artifact, home):
+    """An exported corpus of 300 source graphs and 60 spliced ones."""
     store = Store.at(home / "store")
-    export(Corpus(made), lineage_manifests(store, made), home / "out")
+    export(Corpus(artifact), lineage_manifests(store, artifact), home / "out")
     return home / "out"
 
 
-def test_the_directory_holds_what_is_promised(folder):
+def test_files_of_a_portable_corpus(folder):
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert {name for name in names if "/" not in name} == {
         "README.md", "SHA256SUMS", "corpus.json", "croissant.json", "env_table.json",
@@ -65,7 +65,7 @@ def test_the_directory_holds_what_is_promised(folder):
     assert len([name for name in names if name.startswith("lineage/")]) == 2
 
 
-def test_sha256sum_finds_every_file_sound(folder):
+def test_sha256sum_accepts_every_file(folder):
     checked = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"],
         cwd=folder, capture_output=True, text=True, check=True,
@@ -73,18 +73,18 @@ def test_sha256sum_finds_every_file_sound(folder):
     assert checked.stdout.count(": OK") == len(list(folder.rglob("*.*"))) - 2  # manifest, run
 
 
-def test_gsx_opens_and_verifies_it_as_a_corpus(folder, made):
+def test_gsx_opens_and_verifies_it_as_a_corpus(folder, artifact):
     assert run("verify", folder).out.startswith("ok ")
-    assert gsx.open(folder).table().equals(Corpus(made).table())
+    assert gsx.open(folder).table().equals(Corpus(artifact).table())
     assert json.loads(run("show", folder, "--json").out)["splits"]["train"] == 240
 
 
-def test_shards_keep_their_bytes(folder, made):
-    for path in (made.location.local / "data").iterdir():
+def test_shards_keep_their_bytes(folder, artifact):
+    for path in (artifact.location.local / "data").iterdir():
         assert (folder / "data" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_pyarrow_pandas_polars_and_duckdb_read_the_same(folder):
+def test_pyarrow_pandas_polars_and_duckdb_read_the_same_values(folder):
     code = """
 import pyarrow.parquet as pq, pandas, polars, duckdb, glob
 files = sorted(glob.glob('data/train-*.parquet'))
@@ -99,12 +99,12 @@ slots = duckdb.sql("select count(*) from 'data/train-*.parquet' "
 print(arrow, frame['num_nodes'].sum(), lazy.select(polars.col('num_nodes').sum()).collect().item(),
       told[0], told[1], slots[0])
 """
-    found = list(map(int, run_without_gsx(code, folder).stdout.split()))
+    sums = list(map(int, run_without_gsx(code, folder).stdout.split()))
     nodes = int(gsx.open(folder).table(split="train").total_nodes)
-    assert found == [nodes, nodes, nodes, nodes, 240, 60]
+    assert sums == [nodes, nodes, nodes, nodes, 240, 60]
 
 
-def test_hugging_face_loads_it_whole_and_as_a_stream(folder):
+def test_hugging_face_datasets_loads_and_streams_it(folder):
     code = """
 import datasets, os
 here = os.getcwd()
@@ -127,7 +127,7 @@ os._exit(0)  # threads of the stream may outlive the interpreter
     assert lines[3] == "240 g_whole True"
 
 
-def test_croissant_is_valid_without_a_warning_and_gives_every_record(folder):
+def test_croissant_is_valid_and_yields_every_record(folder):
     code = """
 import itertools, mlcroissant
 from absl import logging
@@ -151,19 +151,19 @@ print(len(row['graphs/provenance.parents']) >= 2, len(row['graphs/node_feat'][0]
     assert lines[3] == "True 1"
 
 
-def test_croissant_names_the_hash_of_every_shard(folder):
+def test_croissant_contains_the_hash_of_every_shard(folder):
     document = json.loads((folder / "croissant.json").read_text())
     manifest = json.loads((folder / "manifest.json").read_text())
-    found = {
-        each["contentUrl"]: each["sha256"]
-        for each in document["distribution"]
-        if each["@type"] == "cr:FileObject"
+    hashes = {
+        entry["contentUrl"]: entry["sha256"]
+        for entry in document["distribution"]
+        if entry["@type"] == "cr:FileObject"
     }
     shards = {k: v["sha256"] for k, v in manifest["files"].items() if k.endswith(".parquet")}
-    assert found == shards
+    assert hashes == shards
 
 
-def test_the_shipped_loader_gives_the_graphs_that_gsx_gives(folder, tmp_path):
+def test_shipped_loader_and_gsx_load_equal_graphs(folder, tmp_path):
     code = f"""
 import json, load_pyg, torch
 from torch_geometric.loader import DataLoader
@@ -176,14 +176,14 @@ print(len(load_pyg.load('train', env=[0, 2])), len(load_pyg.load('train', origin
       load_pyg.load('train').num_classes,
       int(load_pyg.load('train', extras=['node_truth'])[0].node_truth.sum()))
 """
-    told = run_without_gsx(code, folder, strict=False).stdout.split()
+    output = run_without_gsx(code, folder, strict=False).stdout.split()
     import torch
 
     corpus = gsx.open(folder)
     train = corpus.table(split="train").graph
-    assert int(told[0]) == int(np.isin(train["env_id"], [0, 2]).sum())
-    assert told[1:3] == ["180", "3"]
-    assert int(told[3]) == int(corpus.table(split="train").slice(0, 1).node["node_truth"].sum())
+    assert int(output[0]) == int(np.isin(train["env_id"], [0, 2]).sum())
+    assert output[1:3] == ["180", "3"]
+    assert int(output[3]) == int(corpus.table(split="train").slice(0, 1).node["node_truth"].sum())
     for split in ("train", "ood_test"):
         theirs = torch.load(tmp_path / f"{split}.pt", weights_only=True)
         (ours,) = corpus.loader(10_000, split=split)
@@ -191,7 +191,7 @@ print(len(load_pyg.load('train', env=[0, 2])), len(load_pyg.load('train', origin
             assert torch.equal(ours[name], value), name
 
 
-def test_splits_are_plain_tables(folder):
+def test_split_tables_list_all_graphs(folder):
     with (folder / "splits" / "train.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     table = gsx.open(folder).table(split="train")
@@ -200,10 +200,10 @@ def test_splits_are_plain_tables(folder):
     assert [int(row["num_nodes"]) for row in rows] == table.num_nodes.tolist()
 
 
-def test_a_corpus_of_labelled_nodes_is_portable_too(tmp_path):
+def test_a_node_labelled_corpus_is_portable(tmp_path):
     store = Store.at(tmp_path / "store")
-    made = pages(store)
-    export(Corpus(made), lineage_manifests(store, made), tmp_path / "out")
+    artifact = pages(store)
+    export(Corpus(artifact), lineage_manifests(store, artifact), tmp_path / "out")
     assert run("verify", tmp_path / "out").code == 0
     assert (tmp_path / "out/splits/ood_test.csv").read_text().splitlines() == [
         "graph_id,node,env_id,domain_id,label", "7,3,0,-1,-1",
@@ -216,108 +216,112 @@ print(len(list(mlcroissant.Dataset('croissant.json').records('graphs'))))
 print(len(datasets.load_dataset(os.getcwd(), split='graphs')))
 """
     lines = run_without_gsx(code, tmp_path / "out", strict=False).stdout.splitlines()
-    dense = gsx.open(made.location.local)[0].x.to_dense().tolist()
+    dense = gsx.open(artifact.location.local)[0].x.to_dense().tolist()
     assert lines == [f"{dense} [False, False, False, True] [0, 1, -1, 0]", "1", "1"]
 
 
-def test_a_corpus_that_is_zarr_alone_is_written_as_parquet(tmp_path):
-    made = run_recipe(
+def test_a_corpus_stored_as_zarr_is_written_as_parquet(tmp_path):
+    artifact = run_recipe(
         tmp_path / "store",
         '[prepare]\ndataset = "motif-base"\nnum_graphs = 60\nformats = ["zarr"]\n',
     )["prepare"]
-    made_again, _ = export(Corpus(made), [made.manifest], tmp_path / "out")
+    exported, _ = export(Corpus(artifact), [artifact.manifest], tmp_path / "out")
     assert not list((tmp_path / "out").glob("zarr"))
-    assert Corpus(made_again).table().equals(Corpus(made).table())
+    assert Corpus(exported).table().equals(Corpus(artifact).table())
 
 
-def test_an_export_can_be_exported_and_tells_the_same_story(folder, tmp_path):
-    given = Artifact.open(Location.at(folder))
-    again, _ = export(Corpus(given), lineage_manifests(Store.at(tmp_path), given), tmp_path / "again")
+def test_an_export_can_be_exported_again_with_its_lineage(folder, tmp_path):
+    artifact = Artifact.open(Location.at(folder))
+    again, _ = export(
+        Corpus(artifact), lineage_manifests(Store.at(tmp_path), artifact), tmp_path / "again"
+    )
     stages = {
         json.loads(path.read_text())["stage"] for path in (tmp_path / "again/lineage").iterdir()
     }
     assert stages == {"export", "generate", "prepare"}
     assert run("verify", tmp_path / "again").code == 0
-    assert Corpus(again).table().equals(Corpus(given).table())
+    assert Corpus(again).table().equals(Corpus(artifact).table())
 
 
-def test_the_same_day_gives_the_same_bytes(made, home, tmp_path, monkeypatch):
+def test_the_same_day_gives_the_same_bytes(artifact, home, tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    lineage = lineage_manifests(Store.at(home / "store"), made)
+    lineage = lineage_manifests(Store.at(home / "store"), artifact)
     for name in ("a", "b"):
-        export(Corpus(made), lineage, tmp_path / name)
+        export(Corpus(artifact), lineage, tmp_path / name)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert json.loads((tmp_path / "a/croissant.json").read_text())["datePublished"] == "1970-01-02"
 
 
-def test_a_second_export_finds_the_first_of_whatever_day(made, home, tmp_path, monkeypatch):
-    lineage = lineage_manifests(Store.at(home / "store"), made)
+def test_a_second_export_reuses_the_first_on_any_day(artifact, home, tmp_path, monkeypatch):
+    lineage = lineage_manifests(Store.at(home / "store"), artifact)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    assert export(Corpus(made), lineage, tmp_path / "a")[1] is False
+    assert export(Corpus(artifact), lineage, tmp_path / "a")[1] is False
     before = contents(tmp_path / "a")
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
-    assert export(Corpus(made), lineage, tmp_path / "a")[1] is True
+    assert export(Corpus(artifact), lineage, tmp_path / "a")[1] is True
     assert contents(tmp_path / "a") == before
 
 
-def test_a_date_that_is_no_number_is_refused(monkeypatch):
+def test_an_invalid_source_date_epoch_is_refused(monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "today")
-    with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH must be whole seconds"):
+    with pytest.raises(
+        UsageError, match="SOURCE_DATE_EPOCH: `today` is not a number of seconds since 1970"
+    ):
         today()
 
 
-def test_a_target_that_holds_something_is_refused_and_left(made, tmp_path):
+def test_a_non_empty_target_is_refused_and_unchanged(artifact, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/thesis.txt").write_text("do not lose")
     with pytest.raises(StoreError, match="out is not empty; nothing was written"):
-        export(Corpus(made), [made.manifest], tmp_path / "out")
+        export(Corpus(artifact), [artifact.manifest], tmp_path / "out")
     assert contents(tmp_path / "out") == {"thesis.txt": b"do not lose"}
 
 
-def test_a_tampered_shard_is_not_exported(home, made, tmp_path):
+def test_a_tampered_shard_is_not_exported(home, artifact, tmp_path):
     import shutil
 
-    given = shutil.copytree(made.location.local, tmp_path / "given")
-    artifact = Artifact.open(Location.at(given))
-    shard = given / "data/ood_test-00000-of-00001.parquet"
+    copied = shutil.copytree(artifact.location.local, tmp_path / "copied")
+    copied_artifact = Artifact.open(Location.at(copied))
+    shard = copied / "data/ood_test-00000-of-00001.parquet"
     shard.chmod(0o644)
     shard.write_bytes(shard.read_bytes()[:-1] + b"!")
     with pytest.raises(ArtifactError, match="does not match the SHA-256 in the manifest"):
-        export(Corpus(artifact), [made.manifest], tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["given"]
+        export(Corpus(copied_artifact), [artifact.manifest], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copied"]
 
 
-def test_a_shard_that_changes_while_it_is_copied_is_found_out(made, tmp_path, monkeypatch):
+def test_a_shard_that_changes_during_the_copy_is_detected(artifact, tmp_path, monkeypatch):
     import shutil
 
     from gsx.storage.sharing import bundle
 
-    given = shutil.copytree(made.location.local, tmp_path / "given")
-    artifact = Artifact.open(Location.at(given))
+    copied = shutil.copytree(artifact.location.local, tmp_path / "copied")
+    copied_artifact = Artifact.open(Location.at(copied))
     copyfile = shutil.copyfile
 
-    def meddled(source, target):
-        shard = given / "data/ood_test-00000-of-00001.parquet"
+    def touch_and_copy(source, target):
+        shard = copied / "data/ood_test-00000-of-00001.parquet"
         shard.chmod(0o644)
         shard.touch()
         return copyfile(source, target)
 
-    monkeypatch.setattr(bundle.shutil, "copyfile", meddled)
+    monkeypatch.setattr(bundle.shutil, "copyfile", touch_and_copy)
     with pytest.raises(ArtifactError, match="names files that changed while copied"):
-        export(Corpus(artifact), [made.manifest], tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["given"]
+        export(Corpus(copied_artifact), [artifact.manifest], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copied"]
 
 
-def test_what_nobody_verified_here_is_hashed_on_the_way(made, tmp_path, monkeypatch):
+def test_unverified_files_are_hashed_during_the_copy(artifact, tmp_path, monkeypatch):
     from gsx.storage.sharing import bundle
 
     monkeypatch.setattr(bundle, "is_verified", lambda *_: False)
     monkeypatch.setattr(bundle.shutil, "copyfile", None)
-    export(Corpus(made), [made.manifest], tmp_path / "out")
+    export(Corpus(artifact), [artifact.manifest], tmp_path / "out")
     assert run("verify", tmp_path / "out").code == 0
 
 
-def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_nothing(artifact, tmp_path, monkeypatch):
     import errno
 
     def full(self, name, data):
@@ -325,34 +329,34 @@ def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Bundle, "add", full)
     with pytest.raises(StoreError, match="no space left on"):
-        export(Corpus(made), [made.manifest], tmp_path / "out")
+        export(Corpus(artifact), [artifact.manifest], tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_exports_and_says_where(made, home, tmp_path):
-    said = run("export", made.key[:12], tmp_path / "out", "--store", home / "store", "--json")
-    told = json.loads(said.out)
-    assert told["path"] == str(tmp_path / "out")
-    assert told["counts"]["train"] == 240
-    assert told["reused"] is False
-    again = run("export", made.key[:12], tmp_path / "out", "--store", home / "store")
-    assert "already there" in again.out
+def test_the_command_prints_path_counts_and_reuse(artifact, home, tmp_path):
+    result = run("export", artifact.key[:12], tmp_path / "out", "--store", home / "store", "--json")
+    values = json.loads(result.out)
+    assert values["path"] == str(tmp_path / "out")
+    assert values["counts"]["train"] == 240
+    assert values["reused"] is False
+    again = run("export", artifact.key[:12], tmp_path / "out", "--store", home / "store")
+    assert "reused" in again.out
 
 
-def test_the_command_asks_for_a_directory(made, home):
-    said = run("export", made.key[:12], "--store", home / "store")
-    assert said.code == 2
-    assert said.err == (
-        f"Error: name the directory to write: `gsx export {made.key[:12]} --to portable DIR`\n"
+def test_the_command_requires_a_directory(artifact, home):
+    result = run("export", artifact.key[:12], "--store", home / "store")
+    assert result.code == 2
+    assert result.err == (
+        f"Error: no target directory: `gsx export {artifact.key[:12]} --to portable DIR`\n"
     )
 
 
-def test_generate_hands_its_corpus_out_for_people_without_gsx(home, tmp_path):
+def test_generate_out_writes_a_portable_corpus(home, tmp_path):
     source = next(a for a in Store.at(home / "store").artifacts("corpus")
                   if a.manifest.stage == "prepare")  # fmt: skip
-    said = run(
+    result = run(
         "generate", source.key[:12], "--options", "001", "--count", 60, "--bridges", "none",
         "--store", home / "store", "--out", tmp_path / "out", "--json",
     )  # fmt: skip
-    assert json.loads(said.out)["path"] == str(tmp_path / "out")
+    assert json.loads(result.out)["path"] == str(tmp_path / "out")
     assert (tmp_path / "out/README.md").read_text().startswith("---\npretty_name: ")

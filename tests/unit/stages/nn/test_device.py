@@ -1,4 +1,4 @@
-"""Where a network computes is recorded beside an artifact; in which precision is in its key."""
+"""The device is recorded in the run record only; the precision is part of the key."""
 
 import json
 
@@ -10,7 +10,7 @@ from gsx.errors import UsageError
 from gsx.pipeline.plan import Step, identity_of
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.stage_order import stage_named
-from gsx.stages.nn.device import resolve_device, default_precision
+from gsx.stages.nn.device import default_precision, resolve_device
 from tests.support.run_stages import run_stage, unchanged, write_small_corpus
 
 SMALL = {"width": 16, "epochs": 2, "batch_size": 32, "source": "prepare"}
@@ -29,22 +29,22 @@ def identity(stage, options, corpus):
 
 
 @pytest.mark.parametrize("stage", ["train", "extract", "bridge"])
-def test_the_device_is_in_no_key(stage, corpus):
-    here, there = (identity(stage, {"device": name}, corpus) for name in ("cpu", "cuda"))
-    assert here.key == there.key
-    assert "device" not in here.config
+def test_device_is_not_part_of_the_key(stage, corpus):
+    cpu, cuda = (identity(stage, {"device": name}, corpus) for name in ("cpu", "cuda"))
+    assert cpu.key == cuda.key
+    assert "device" not in cpu.config
 
 
-def test_precision_is_in_the_key_only_where_it_is_not_full(corpus):
-    plain = identity("train", {}, corpus)
-    assert plain.key == identity("train", {"precision": "full"}, corpus).key
-    assert "precision" not in plain.config
-    short = identity("train", {"precision": "bf16"}, corpus)
-    assert short.key != plain.key
-    assert short.config["precision"] == "bf16"
+def test_precision_is_part_of_the_key_unless_it_is_full(corpus):
+    default = identity("train", {}, corpus)
+    assert default.key == identity("train", {"precision": "full"}, corpus).key
+    assert "precision" not in default.config
+    bf16 = identity("train", {"precision": "bf16"}, corpus)
+    assert bf16.key != default.key
+    assert bf16.config["precision"] == "bf16"
 
 
-def test_the_device_is_recorded_beside_the_artifact(tmp_path, corpus):
+def test_device_is_in_the_run_record_and_not_in_the_manifest(tmp_path, corpus):
     model = run_stage(tmp_path, "train", {**SMALL, "device": "cpu"}, {"prepare": corpus})
     record = json.loads(model.location.read_bytes("run.json", limit=1 << 20))
     assert record["device"] == "cpu"
@@ -52,29 +52,29 @@ def test_the_device_is_recorded_beside_the_artifact(tmp_path, corpus):
 
 
 @pytest.mark.parametrize("backbone", ["gin", "vgin"])
-def test_sixteen_bits_train_to_nearly_the_same_loss(tmp_path, corpus, backbone):
+def test_bf16_training_has_nearly_the_loss_of_full_precision(tmp_path, corpus, backbone):
     def losses(precision):
         options = {**SMALL, "precision": precision, "backbone": backbone}
         model = run_stage(tmp_path, "train", options, {"prepare": corpus})
         curves = json.loads(model.location.read_bytes("curves.json", limit=1 << 20))
         return [curve["loss"] for curve in curves]
 
-    full, short = losses("full"), losses("bf16")
-    assert full != short
-    assert short == pytest.approx(full, rel=0.05)
+    full, bf16 = losses("full"), losses("bf16")
+    assert full != bf16
+    assert bf16 == pytest.approx(full, rel=0.05)
 
 
-def test_a_missing_gpu_is_said(monkeypatch):
+def test_missing_gpu_is_an_error_for_cuda_and_cpu_for_auto(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UsageError, match=r"no CUDA device for torch .* give `cpu`"):
+    with pytest.raises(UsageError, match=r"no CUDA device is available to torch .* `cpu`"):
         resolve_device("cuda")
     assert resolve_device("auto").type == "cpu"
 
 
-def test_auto_takes_a_gpu_and_sixteen_bits_where_it_has_them(monkeypatch):
+def test_auto_device_is_the_gpu_and_default_precision_is_bf16_if_supported(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert resolve_device("auto").type == "cuda"
-    for able, precision in ((True, "bf16"), (False, "full")):
-        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda able=able: able)
+    for supported, precision in ((True, "bf16"), (False, "full")):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda supported=supported: supported)
         assert default_precision(torch.device("cuda")) == precision
     assert default_precision(torch.device("cpu")) == "full"

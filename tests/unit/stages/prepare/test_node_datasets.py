@@ -16,7 +16,7 @@ from gsx.stages.prepare.node_dataset import bags_of_words, symmetric_edges, coun
 from gsx.stages.prepare.split_methods import split_counts
 from gsx.stages.prepare.stage import PrepareConfig, family_of, raw_files, resolve
 from gsx.stages.prepare.synthetic import cbas
-from gsx.stages.prepare.synthetic.ba_shapes import houses, preferential
+from gsx.stages.prepare.synthetic.ba_shapes import ba_shapes_graph, barabasi_albert_graph
 from gsx.validation import validate_table
 
 
@@ -58,7 +58,7 @@ def test_cbas_depends_on_its_seed_and_on_nothing_else():
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 12))
 def test_houses_stand_on_a_base_by_one_edge_each(seed, links, count):
     base = 24
-    found = houses(base, links, count, rng(seed, "tests"))
+    found = ba_shapes_graph(base, links, count, rng(seed, "tests"))
     assert len(found.role) == base + 5 * count
     assert (found.src != found.dst).all()
     inside, outside = found.src >= base, found.dst >= base
@@ -73,7 +73,7 @@ def test_houses_stand_on_a_base_by_one_edge_each(seed, links, count):
 
 @given(st.integers(0, 1000), st.integers(1, 5), st.integers(6, 60))
 def test_new_nodes_link_to_old_ones(seed, links, nodes):
-    src, dst = preferential(nodes, links, rng(seed, "tests"))
+    src, dst = barabasi_albert_graph(nodes, links, rng(seed, "tests"))
     assert max(src.max(initial=0), dst.max(initial=0)) < nodes
     assert (src >= dst)[src >= links].all()
     assert np.bincount(src, minlength=nodes).max() <= links

@@ -1,4 +1,4 @@
-"""The second opinion of a report: whom it asks, what it counts, what it says of parts."""
+"""Reference model of a report: selection, agreement with labels, and quality sections."""
 
 import dataclasses
 import json
@@ -9,11 +9,11 @@ import pytest
 
 from gsx.errors import StageError
 from gsx.schema import CorpusInfo, Environment
-from gsx.stages.report import consistency_checks as truth
-from gsx.stages.report import model_agreement as teacher
-from gsx.stages.report.model_results import BEFORE, ELSEWHERE, HERE, read_models
+from gsx.stages.report import consistency_checks as checks_module
+from gsx.stages.report import model_agreement
+from gsx.stages.report.model_results import OTHER_CORPUS, SOURCE_CORPUS, THIS_CORPUS, read_models
 from gsx.stages.report.quality_sections import quality_section
-from gsx.stages.report.sample import read_facts, read_sample
+from gsx.stages.report.sample import read_graph_facts, read_sample
 from gsx.stages.train.evaluate import evaluate
 from gsx.storage.corpora.corpus import Corpus
 from tests.support.artifacts import gsx as run
@@ -29,33 +29,33 @@ f = [2, 2]
 count = 60
 bridges = "none"
 """
-LESSON = {"epochs": 2, "width": 16}
+TRAIN = {"epochs": 2, "width": 16}
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    return tmp_path_factory.mktemp("teacher")
+    return tmp_path_factory.mktemp("agreement")
 
 
 @pytest.fixture(scope="module")
-def made(home):
-    found = run_recipe(home, RECIPE)
-    source, whole = {"prepare": found["prepare"]}, {"generate": found["generate"]}
-    return found | {
-        "before": run_stage(home, "train", {**LESSON, "source": "prepare"}, source),
-        "here": run_stage(home, "train", LESSON, whole),
-        "alone": run_stage(home, "train", {**LESSON, "augmented": False, "seed": 1}, whole),
+def artifacts(home):
+    artifacts = run_recipe(home, RECIPE)
+    source, augmented = {"prepare": artifacts["prepare"]}, {"generate": artifacts["generate"]}
+    return artifacts | {
+        "before": run_stage(home, "train", {**TRAIN, "source": "prepare"}, source),
+        "here": run_stage(home, "train", TRAIN, augmented),
+        "alone": run_stage(home, "train", {**TRAIN, "augmented": False, "seed": 1}, augmented),
     }
 
 
 @pytest.fixture(scope="module")
-def corpus(made):
-    return Corpus(made["generate"])
+def corpus(artifacts):
+    return Corpus(artifacts["generate"])
 
 
 @pytest.fixture(scope="module")
-def read(corpus):
-    facts = read_facts(corpus)
+def facts_and_sample(corpus):
+    facts = read_graph_facts(corpus)
     return facts, read_sample(corpus, facts, 0, lambda *_: None)
 
 
@@ -65,124 +65,159 @@ def info(**changes):
     return msgspec.structs.replace(plain, **changes)
 
 
-def test_a_classifier_that_learned_the_labels_it_judges_is_not_asked_unless_named(corpus, made):
-    found, passed = teacher.find(corpus, [(HERE, made["here"])], None, made=True)
-    assert (found, passed) == (None, [])
-    for where, name in ((BEFORE, "before"), (HERE, "alone")):
-        found, _ = teacher.find(
-            corpus, [(HERE, made["here"]), (where, made[name])], None, made=True
+def test_a_classifier_trained_on_generated_labels_is_used_only_if_named(corpus, artifacts):
+    model, skipped = model_agreement.find_reference_model(
+        corpus, [(THIS_CORPUS, artifacts["here"])], None, has_augmented=True
+    )
+    assert (model, skipped) == (None, [])
+    for trained_on, name in ((SOURCE_CORPUS, "before"), (THIS_CORPUS, "alone")):
+        model, _ = model_agreement.find_reference_model(
+            corpus,
+            [(THIS_CORPUS, artifacts["here"]), (trained_on, artifacts[name])],
+            None,
+            has_augmented=True,
         )
-        assert found.artifact.key == made[name].key
-        assert not found.learned_these
-    found, _ = teacher.find(corpus, [], (HERE, made["here"]), made=True)
-    assert found.learned_these
+        assert model.artifact.key == artifacts[name].key
+        assert not model.trained_on_these
+    model, _ = model_agreement.find_reference_model(
+        corpus, [], (THIS_CORPUS, artifacts["here"]), has_augmented=True
+    )
+    assert model.trained_on_these
 
 
-def test_of_a_source_corpus_its_own_classifiers_are_asked(made):
-    found, _ = teacher.find(Corpus(made["prepare"]), [(HERE, made["before"])], None, made=False)
-    assert found.artifact.key == made["before"].key
+def test_reference_model_of_a_source_corpus(artifacts):
+    model, _ = model_agreement.find_reference_model(
+        Corpus(artifacts["prepare"]),
+        [(THIS_CORPUS, artifacts["before"])],
+        None,
+        has_augmented=False,
+    )
+    assert model.artifact.key == artifacts["before"].key
 
 
-def test_the_best_on_ood_validation_is_asked(corpus, made):
-    models = [(BEFORE, made["before"]), (HERE, made["alone"])]
+def test_reference_model_has_the_best_ood_validation_score(corpus, artifacts):
+    models = [(SOURCE_CORPUS, artifacts["before"]), (THIS_CORPUS, artifacts["alone"])]
     scores = {
-        each.key: each.manifest.summary["quality"]["selection"]["ood_val"]["ood_val"]
-        for _, each in models
+        artifact.key: artifact.manifest.summary["quality"]["selection"]["ood_val"]["ood_val"]
+        for _, artifact in models
     }
-    found, _ = teacher.find(corpus, models, None, made=True)
-    assert scores[found.artifact.key] == max(scores.values())
+    model, _ = model_agreement.find_reference_model(corpus, models, None, has_augmented=True)
+    assert scores[model.artifact.key] == max(scores.values())
 
 
-def test_the_table_holds_the_accuracy_that_evaluate_finds(corpus, made, read):
-    """Splits are smaller than the sample, so both have asked about every graph."""
-    found, _ = teacher.find(corpus, [(BEFORE, made["before"])], None, made=True)
-    told = {row["group"]: row for row in teacher.ask(found, corpus, *read).rows}
-    scores = evaluate(made["before"], corpus, "weights.safetensors", teacher.CPU)["splits"]
+def test_agreement_equals_the_accuracy_of_evaluate(corpus, artifacts, facts_and_sample):
+    """Splits are smaller than the sample, so both use every graph."""
+    model, _ = model_agreement.find_reference_model(
+        corpus, [(SOURCE_CORPUS, artifacts["before"])], None, has_augmented=True
+    )
+    rows = {
+        row["group"]: row
+        for row in model_agreement.graph_agreement(model, corpus, *facts_and_sample).rows
+    }
+    scores = evaluate(artifacts["before"], corpus, "weights.safetensors", model_agreement.CPU)[
+        "splits"
+    ]
     for split in ("id_test", "ood_val", "ood_test"):
-        assert told[split]["items"] == corpus.splits[split]
-        assert told[split]["same"] * 100 == pytest.approx(scores[split]["score"], abs=1e-3)
-    assert told["augmented"]["name"] == "synthetic: whole graphs"
-    assert told["augmented"]["items"] == 60
+        assert rows[split]["items"] == corpus.splits[split]
+        assert rows[split]["same"] * 100 == pytest.approx(scores[split]["score"], abs=1e-3)
+    assert rows["augmented"]["name"] == "generated: whole graphs"
+    assert rows["augmented"]["items"] == 60
 
 
-def test_a_classifier_lays_out_every_sampled_graph(corpus, made, read):
-    found, _ = teacher.find(corpus, [], (BEFORE, made["before"]), made=True)
-    first, again = (teacher.ask(found, corpus, *read) for _ in range(2))
+def test_every_sampled_graph_is_embedded_deterministically(corpus, artifacts, facts_and_sample):
+    model, _ = model_agreement.find_reference_model(
+        corpus, [], (SOURCE_CORPUS, artifacts["before"]), has_augmented=True
+    )
+    first, again = (
+        model_agreement.graph_agreement(model, corpus, *facts_and_sample) for _ in range(2)
+    )
     assert {name: len(points) for name, points in first.points.items()} == {
-        name: len(rows) for name, rows in read[0].groups.items()
+        name: len(rows) for name, rows in facts_and_sample[0].groups.items()
     }
     for name, points in first.points.items():
         assert np.array_equal(points, again.points[name])
-    assert [row["group"] for row in first.near] == ["id_test", "ood_val", "ood_test"]
+    assert [row["group"] for row in first.distances] == ["id_test", "ood_val", "ood_test"]
 
 
-def test_a_classifier_of_other_graphs_is_refused_when_named_and_passed_over_when_found(made, home):
+def test_an_incompatible_classifier_is_refused_if_named_and_skipped_otherwise(artifacts, home):
     other = run_recipe(home, '[prepare]\ndataset = "fsmotif-base-color"\nnum_graphs = 100\n')
     corpus = Corpus(other["prepare"])
     with pytest.raises(StageError, match="the model does not fit fsmotif-base-color"):
-        teacher.find(corpus, [], (ELSEWHERE, made["before"]), made=False)
-    found, passed = teacher.find(corpus, [(HERE, made["before"])], None, made=False)
-    assert found is None
-    (check,) = truth.second_opinion(None, passed)
-    assert check.figure == "not asked"
+        model_agreement.find_reference_model(
+            corpus, [], (OTHER_CORPUS, artifacts["before"]), has_augmented=False
+        )
+    model, skipped = model_agreement.find_reference_model(
+        corpus, [(THIS_CORPUS, artifacts["before"])], None, has_augmented=False
+    )
+    assert model is None
+    (check,) = checks_module.agreement_check(None, skipped)
+    assert check.figure == "not checked"
     assert check.text.startswith(
-        f"1 classifiers could not be asked; the first is {made['before'].key[:12]}: the model does"
+        f"1 classifiers could not be used; the first is {artifacts['before'].key[:12]}: the model does"
     )
 
 
-def test_the_command_takes_a_model_and_refuses_contradictions(made, home, tmp_path):
+def test_command_accepts_a_model_and_refuses_conflicting_options(artifacts, home, tmp_path):
     page = tmp_path / "report.html"
-    said = run("report", made["generate"].key[:12], "-o", page, "--store", home,
-               "--model", made["here"].key[:12])  # fmt: skip
-    assert said.code == 0, said.err
+    result = run("report", artifacts["generate"].key[:12], "-o", page, "--store", home,
+               "--model", artifacts["here"].key[:12])  # fmt: skip
+    assert result.code == 0, result.err
     text = page.read_text()
-    assert "It has learned from these very labels, so this says little." in text
-    assert f"Asked was erm, gin, 2 epochs ({made['here'].key[:12]}), trained on this corpus" in text
-    assert "What a classifier sees" in text
-    said = run("report", made["generate"].key[:12], "--store", home, "--no-models", "--model", "ab")
-    assert said.code == 2
-    assert "--model names a classifier and --no-models leaves all out" in said.err
+    assert "It was trained on these labels, so the agreement is inconclusive." in text
+    assert (
+        f"Predictions of erm, gin, 2 epochs ({artifacts['here'].key[:12]}), trained on this" in text
+    )
+    assert "Classifier embedding" in text
+    result = run(
+        "report", artifacts["generate"].key[:12], "--store", home, "--no-models", "--model", "ab"
+    )
+    assert result.code == 2
+    assert "--model and --no-models exclude each other" in result.err
 
 
-def test_torn_labels_are_told_by_either_class():
+def test_agreement_with_soft_labels():
     y = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.75, 0.25, 0], [np.nan] * 3])
     logits = np.array([[9.0, 0, 0], [0, 9, 0], [0, 9, 0], [0, 0, 9]])
-    found = teacher.agreement(info(), logits, y)
-    assert found["same"] == pytest.approx(2 / 3)
-    assert found["shared"] == pytest.approx((1 + 0.5 + 0.25) / 3, abs=1e-3)
-    assert found["score"] == 100.0  # the one hard label is told
+    agreement = model_agreement.agreement(info(), logits, y)
+    assert agreement["same"] == pytest.approx(2 / 3)
+    assert agreement["shared"] == pytest.approx((1 + 0.5 + 0.25) / 3, abs=1e-3)
+    assert agreement["score"] == 100.0  # the only hard label is predicted
 
 
-def test_answers_to_yes_or_no_and_values_are_compared_in_their_own_way():
+def test_agreement_of_binary_tasks_and_regression():
     y = np.array([[1.0, np.nan], [0.0, 1.0]])
-    found = teacher.agreement(
+    agreement = model_agreement.agreement(
         info(task="multitask", metric="roc_auc"), np.array([[9.0, 0], [9, 9]]), y
     )
-    assert found["same"] == pytest.approx(2 / 3)
-    off = teacher.agreement(info(task="regression", metric="rmse"), np.array([[1.0, 5], [1, 1]]), y)
-    assert off == {"off": pytest.approx(1 / 3)}
+    assert agreement["same"] == pytest.approx(2 / 3)
+    regression = model_agreement.agreement(
+        info(task="regression", metric="rmse"), np.array([[1.0, 5], [1, 1]]), y
+    )
+    assert regression == {"off": pytest.approx(1 / 3)}
 
 
-def test_trainings_that_read_alike_say_what_differs(made, home):
-    wide = run_stage(home, "train", {"epochs": 2, "width": 8}, {"generate": made["generate"]})
-    rows = read_models([(HERE, made["here"]), (HERE, wide), (HERE, made["alone"])])
-    assert sorted((row.name, row.where) for row in rows) == [
+def test_equal_model_titles_list_differing_options(artifacts, home):
+    wide = run_stage(home, "train", {"epochs": 2, "width": 8}, {"generate": artifacts["generate"]})
+    rows = read_models(
+        [(THIS_CORPUS, artifacts["here"]), (THIS_CORPUS, wide), (THIS_CORPUS, artifacts["alone"])]
+    )
+    assert sorted((row.name, row.trained_on) for row in rows) == [
         ("erm, gin, 2 epochs, width 16", "this corpus"),
-        ("erm, gin, 2 epochs, width 16", "this corpus, source alone"),
+        ("erm, gin, 2 epochs, width 16", "this corpus, source only"),
         ("erm, gin, 2 epochs, width 8", "this corpus"),
     ]
 
 
-def test_a_low_error_is_the_best_one(made):
-    row = read_models([(HERE, made["here"])])[0]
+def test_rmse_is_sorted_ascending(artifacts):
+    row = read_models([(THIS_CORPUS, artifacts["here"])])[0]
     errors = [
         dataclasses.replace(row, metric="rmse", scores=({"ood_val": value},))
         for value in (3.0, 2.0)
     ]
-    assert sorted(errors, key=lambda each: each.rank("ood_val"))[0].text("ood_val") == "2.000"
+    assert sorted(errors, key=lambda row: row.rank("ood_val"))[0].text("ood_val") == "2.000"
 
 
-def test_quality_of_pieces_is_told_per_environment(made):
+def test_quality_of_causal_subgraphs_per_environment(artifacts):
     quality = {
         "causal": {"iou": 0.9, "exact": 0.8, "node_auc": None,
                    "per_environment": [{"env_id": 0, "iou": 0.95, "exact": 0.7, "node_auc": 0.5}]},
@@ -190,7 +225,7 @@ def test_quality_of_pieces_is_told_per_environment(made):
         "label_told_per_environment": [{"env_id": 0, "piece": 0.61, "rest": 0.2, "whole": 0.5}],
     }  # fmt: skip
     manifest = msgspec.structs.replace(
-        made["prepare"].manifest, stage="extract", kind="extractor",
+        artifacts["prepare"].manifest, stage="extract", kind="extractor",
         summary={"quality": json.loads(json.dumps(quality))},
     )  # fmt: skip
     html = quality_section((manifest,), {0: "small"})
@@ -199,6 +234,6 @@ def test_quality_of_pieces_is_told_per_environment(made):
     assert html.count(">-</td>") == 2
     assert not [
         check
-        for check in truth._extractor(Corpus(made["prepare"]).info, (manifest,))
-        if "carry" in check.title
+        for check in checks_module._extractor_checks(Corpus(artifacts["prepare"]).info, (manifest,))
+        if "predict" in check.title
     ]

@@ -1,4 +1,4 @@
-"""What differs between two artifacts."""
+"""Differences between two artifacts."""
 
 import json
 
@@ -41,9 +41,9 @@ def test_an_option_only_one_side_has_is_named(store):
 def test_files_are_compared_by_content(store):
     left = blob(store, {"a": b"1", "b": b"same"})
     right = blob(store, {"a": b"2", "b": b"same", "c": b"new"}, force=True)
-    found = diff_manifests(left.manifest, right.manifest)
-    assert [item.where for item in found] == ["files.a", "files.c"]
-    assert found[1].left is None
+    actual = diff_manifests(left.manifest, right.manifest)
+    assert [item.where for item in actual] == ["files.a", "files.c"]
+    assert actual[1].left is None
 
 
 def test_lists_of_other_lengths_are_compared_whole(store):
@@ -64,13 +64,13 @@ def test_a_parent_with_other_content_is_another_parent(store):
     first, other = blob(store), blob(store, {"x": b"1"}, config={"size": 2})
     left = blob(store, kind="child", stage="child", parents=(parent_of(first),))
     right = blob(store, kind="child", stage="child", parents=(parent_of(other),))
-    (found,) = diff_manifests(left.manifest, right.manifest)
-    assert found == Difference(
+    (actual,) = diff_manifests(left.manifest, right.manifest)
+    assert actual == Difference(
         "parents.source", f"blob {first.manifest.digest}", f"blob {other.manifest.digest}"
     )
 
 
-def test_the_command_says_whether_the_content_is_the_same(store):
+def test_the_command_reports_whether_the_content_is_equal(store):
     left, right = blob(store), blob(store, config={"size": 2})
     words = ("diff", left.key, right.key, "--store", store.location.url)
     assert gsx(*words).out == ("same content\nDIFFERS      LEFT  RIGHT\nconfig.size  1     2\n")
@@ -82,24 +82,24 @@ def test_the_command_says_whether_the_content_is_the_same(store):
 
 def test_corpora_are_compared_by_their_graphs(store):
     small, large = motif(store, num_graphs=30), motif(store, num_graphs=60)
-    found = json.loads(gsx("diff", small.key, large.key, "--store", store.location.url, "--json").out)[
-        "graphs"
-    ]
-    assert (found["all"]["left"], found["all"]["right"]) == (30, 60)
-    assert found["splits"]["train"]["left_found_in_right"] <= 18
-    assert 0 <= found["splits"]["train"]["distance"]["size"] <= 1
+    actual = json.loads(
+        gsx("diff", small.key, large.key, "--store", store.location.url, "--json").out
+    )["graphs"]
+    assert (actual["all"]["left"], actual["all"]["right"]) == (30, 60)
+    assert actual["splits"]["train"]["left_found_in_right"] <= 18
+    assert 0 <= actual["splits"]["train"]["distance"]["size"] <= 1
 
 
 def test_a_corpus_shares_everything_with_itself(store):
-    made = motif(store)
-    said = gsx("diff", made.key, made.key, "--store", store.location.url)
-    lines = said.out.splitlines()
+    artifact = motif(store)
+    result = gsx("diff", artifact.key, artifact.key, "--store", store.location.url)
+    lines = result.out.splitlines()
     assert lines[0] == "same content"
     assert lines[-2].split() == ["all", "30", "30", "30", "30", "0.00", "0.00", "0.00"]
 
 
 def test_graphs_are_found_again_whatever_the_order_of_corpora(store):
-    """Half of a corpus is in the whole, and the whole is half in it."""
+    """A corpus of half the graphs is contained in the whole, which shares half of its graphs."""
     from gsx.stages.describe.compare import compare
     from gsx.storage.corpora.corpus import Corpus
     from tests.support.run_stages import write_small_corpus
@@ -110,13 +110,13 @@ def test_graphs_are_found_again_whatever_the_order_of_corpora(store):
     def half(table):
         return table.with_columns(node={"node_feat": table.node["node_feat"] * 2})
 
-    left, right = (Corpus(write_small_corpus(store.location.url, each)) for each in (whole, half))
-    found = compare(left, right)
-    assert found["all"]["left_found_in_right"] == 0  # other features are other graphs
-    assert found["all"]["distance"] == {"size": 0.0, "degree": 0.0, "label": 0.0}
+    left, right = (Corpus(write_small_corpus(store.location.url, item)) for item in (whole, half))
+    actual = compare(left, right)
+    assert actual["all"]["left_found_in_right"] == 0  # other features are other graphs
+    assert actual["all"]["distance"] == {"size": 0.0, "degree": 0.0, "label": 0.0}
 
 
-def test_only_manifests_are_compared_if_that_is_asked_for(store):
+def test_only_manifests_are_compared_on_request(store):
     small, large = motif(store, num_graphs=30), motif(store, num_graphs=60)
     words = ("diff", small.key, large.key, "--store", store.location.url, "--manifests-only")
     assert "graphs" not in json.loads(gsx(*words, "--json").out)

@@ -1,4 +1,4 @@
-"""Names made from content."""
+"""Content hashes and artifact keys."""
 
 import hashlib
 import io
@@ -49,12 +49,12 @@ def test_canonical_json_is_sorted_compact_utf8():
 
 @pytest.mark.parametrize("encode", [canonical_json, readable_json])
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_numbers_that_json_cannot_say_are_refused(encode, number):
+def test_nan_and_infinity_are_refused_in_json(encode, number):
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode({"x": number})
 
 
-def test_readable_json_has_one_fact_per_line():
+def test_readable_json_has_one_value_per_line():
     assert readable_json({"b": 1, "a": "é"}) == '{\n  "a": "é",\n  "b": 1\n}\n'.encode()
 
 

@@ -1,9 +1,11 @@
-"""A draft keeps what was finished, and only that."""
+"""A draft keeps finished units and nothing else."""
 
 import os
 import shutil
 
+import numpy as np
 import pytest
+from safetensors.numpy import load
 
 from gsx.errors import ArtifactError
 from gsx.storage.artifacts.digest import readable_json, sha256_bytes
@@ -13,13 +15,13 @@ from tests.support.artifacts import contents
 
 @pytest.fixture
 def draft(tmp_path):
-    made = Draft(tmp_path / "draft")
-    made.prepare("code")
-    return made
+    draft = Draft(tmp_path / "draft")
+    draft.prepare("code")
+    return draft
 
 
 class Writer:
-    """Writes one file and counts how often it was asked to."""
+    """Writes one file and counts its calls."""
 
     def __init__(self, data=b"bytes", stats=None):
         self.data, self.stats, self.calls = data, stats, 0
@@ -44,7 +46,7 @@ def record_of(draft, name):
     return draft.root / "progress" / f"{sha256_bytes(name.encode())[:32]}.json"
 
 
-def test_a_written_unit_lies_under_its_name(draft):
+def test_a_written_unit_is_stored_under_its_name(draft):
     unit = draft.write("data/x.bin", Writer(b"abc"), rows=7)
     assert contents(draft.content) == {"data/x.bin": b"abc"}
     (entry,) = unit.files.values()
@@ -59,7 +61,7 @@ def test_a_finished_unit_is_not_written_again(draft):
     assert writer.calls == 1
 
 
-def test_the_next_run_keeps_finished_units_and_their_facts(draft):
+def test_the_next_run_keeps_finished_units_and_their_statistics(draft):
     writer = Writer(stats={"graphs": 3})
     draft.write("x", writer)
     draft.prepare("code")
@@ -67,7 +69,7 @@ def test_the_next_run_keeps_finished_units_and_their_facts(draft):
     assert writer.calls == 1
 
 
-def test_a_run_that_crashed_again_and_again_still_keeps_what_the_first_one_finished(draft):
+def test_repeated_crashes_keep_the_units_of_the_first_run(draft):
     writer = Writer()
     draft.write("x", writer)
     for _ in range(3):
@@ -134,7 +136,7 @@ def test_a_damaged_record_means_that_the_unit_is_written_again(draft, garbage):
     assert writer.calls == 2
 
 
-def test_a_record_of_another_unit_is_not_believed(draft):
+def test_a_record_of_another_unit_is_ignored(draft):
     writer = Writer()
     draft.write("y", Writer(b"other"))
     shutil.copy(record_of(draft, "y"), record_of(draft, "x"))
@@ -142,7 +144,7 @@ def test_a_record_of_another_unit_is_not_believed(draft):
     assert writer.calls == 1
 
 
-def test_a_record_that_points_outside_the_draft_is_not_believed(draft, tmp_path):
+def test_a_record_that_points_outside_the_draft_is_ignored(draft, tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     entry = {"size": 6, "sha256": sha256_bytes(b"secret"), "rows": None}
@@ -164,7 +166,7 @@ def test_a_failed_write_leaves_nothing_in_the_content(draft):
     assert draft.find_finished("x") is None
 
 
-def test_the_next_run_clears_what_was_half_written(draft):
+def test_the_next_run_removes_partially_written_files(draft):
     (draft.root / "scratch" / "half.123").write_bytes(b"half")
     (draft.content / "manifest.json").write_bytes(b"of a run that died before publishing")
     draft.prepare("code")
@@ -180,7 +182,7 @@ def test_a_stray_file_is_not_sealed(draft):
     assert [path.name for path in sorted(draft.content.rglob("*"))] == ["data", "x"]
 
 
-def test_a_unit_that_this_run_did_not_ask_for_is_not_sealed(draft):
+def test_a_unit_that_this_run_did_not_use_is_not_sealed(draft):
     draft.write("data/old-layout", Writer())
     draft.write("data/kept", Writer())
     draft.prepare("code")
@@ -189,7 +191,7 @@ def test_a_unit_that_this_run_did_not_ask_for_is_not_sealed(draft):
     assert list(contents(draft.content)) == ["data/kept"]
 
 
-def test_units_made_by_other_code_are_thrown_away(draft):
+def test_units_of_different_code_are_deleted(draft):
     writer = Writer()
     draft.write("x", writer)
     assert draft.prepare("other code") is True
@@ -198,11 +200,11 @@ def test_units_made_by_other_code_are_thrown_away(draft):
     assert writer.calls == 2
 
 
-def test_a_new_draft_throws_nothing_away(tmp_path):
+def test_a_new_draft_deletes_no_units(tmp_path):
     assert Draft(tmp_path / "new").prepare("code") is False
 
 
-def test_a_draft_by_the_same_code_throws_nothing_away(draft):
+def test_a_draft_of_the_same_code_keeps_its_units(draft):
     draft.write("x", Writer())
     assert draft.prepare("code") is False
 
@@ -263,3 +265,14 @@ def test_units_are_listed_by_name(draft):
     for name in ("c", "a", "b/x"):
         draft.write(name, Writer())
     assert [unit.name for unit in draft.units()] == ["a", "b/x", "c"]
+
+
+def test_arrays_are_written_as_contiguous_safetensors(draft):
+    arrays = {"a": np.arange(6, dtype=np.int32).reshape(2, 3).T, "b": np.zeros(0, np.float32)}
+    draft.write_arrays("x.safetensors", arrays)
+    stored = load((draft.content / "x.safetensors").read_bytes())
+    assert {name: values.tolist() for name, values in stored.items()} == {
+        "a": [[0, 3], [1, 4], [2, 5]],
+        "b": [],
+    }
+    assert [stored[name].dtype for name in ("a", "b")] == [np.int32, np.float32]

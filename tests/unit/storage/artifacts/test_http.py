@@ -1,4 +1,4 @@
-"""Files behind plain HTTP: what servers do wrong, and what only fsspec can open."""
+"""Files over plain HTTP: server errors, and URLs that need fsspec."""
 
 import base64
 import functools
@@ -17,8 +17,8 @@ from tests.support.artifacts import blob, contents
 FILES = {"a": b"some bytes", "sub/b": b"x" * 300_000}
 
 
-class Odd(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; can want a password, fail, or hang up in the middle of a file."""
+class FaultyHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder; can require a password, fail, or close the connection early."""
 
     wanted = None
     broken = None
@@ -26,7 +26,7 @@ class Odd(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *words):
         pass
 
-    def do_HEAD(self):  # fsspec asks with a password, too
+    def do_HEAD(self):  # fsspec sends the password as well
         if self._allowed():
             super().do_HEAD()
 
@@ -56,7 +56,7 @@ class Odd(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(folder, **odd):
-    kind = type("Served", (Odd,), odd)
+    kind = type("Served", (FaultyHandler,), odd)
     handler = functools.partial(kind, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
@@ -73,19 +73,21 @@ def address(made, tmp_path):
     return made.location.local.relative_to(tmp_path).as_posix()
 
 
-def test_an_address_with_a_space_is_quoted(made, tmp_path):
+def test_a_url_with_a_space_is_quoted(made, tmp_path):
     with served(tmp_path) as host:
         source = Location.at(f"http://{host}/{address(made, tmp_path)}")
-        found, _ = pull(source, Store.at(tmp_path / "mine"))
-    assert contents(found.location.local) == contents(made.location.local)
+        pulled, _ = pull(source, Store.at(tmp_path / "mine"))
+    assert contents(pulled.location.local) == contents(made.location.local)
 
 
-def test_a_password_in_the_address_is_used(made, tmp_path):
+def test_a_password_in_the_url_is_used(made, tmp_path):
     word = "Basic " + base64.b64encode(b"me:secret").decode()
     with served(tmp_path, wanted=word) as host:
         path = address(made, tmp_path).replace(" ", "%20")
-        found, _ = pull(Location.at(f"http://me:secret@{host}/{path}"), Store.at(tmp_path / "mine"))
-        assert contents(found.location.local) == contents(made.location.local)
+        pulled, _ = pull(
+            Location.at(f"http://me:secret@{host}/{path}"), Store.at(tmp_path / "mine")
+        )
+        assert contents(pulled.location.local) == contents(made.location.local)
         with pytest.raises(StoreError, match="401"):
             pull(Location.at(f"http://{host}/{path}"), Store.at(tmp_path / "other"))
 
@@ -98,7 +100,7 @@ def test_a_password_in_the_address_is_used(made, tmp_path):
         ("turns away", StoreError, "Redirection to url 'file:///etc/hostname' is not allowed"),
     ],
 )
-def test_what_a_server_does_wrong_is_said_and_nothing_becomes_visible(
+def test_server_errors_are_reported_and_nothing_is_published(
     made, tmp_path, broken, error, message
 ):
     mine = Store.at(tmp_path / "mine")

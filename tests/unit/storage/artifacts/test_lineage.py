@@ -1,4 +1,4 @@
-"""Where an artifact came from, and what came from it."""
+"""Ancestors and descendants of artifacts."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def store(tmp_path):
 
 
 def child(store, *parents, stage="child"):
-    found = tuple(parent_of(parent, role=f"p{i}") for i, parent in enumerate(parents))
-    return blob(store, kind="child", stage=stage, parents=found)
+    actual = tuple(parent_of(parent, role=f"p{i}") for i, parent in enumerate(parents))
+    return blob(store, kind="child", stage=stage, parents=actual)
 
 
 def steps(store, artifact):
@@ -24,9 +24,9 @@ def steps(store, artifact):
 
 
 def test_an_artifact_without_parents_is_its_whole_lineage(store):
-    made = blob(store)
-    assert list(walk_lineage(store, made)) == [
-        Ancestor(0, "", "blob", made.key, "test", same_content=True)
+    artifact = blob(store)
+    assert list(walk_lineage(store, artifact)) == [
+        Ancestor(0, "", "blob", artifact.key, "test", same_content=True)
     ]
 
 
@@ -42,7 +42,7 @@ def test_lineage_lists_parents_right_after_their_child(store):
     ]
 
 
-def test_a_parent_that_is_not_in_the_store_is_named_all_the_same(store, tmp_path):
+def test_a_parent_missing_from_the_store_is_listed(store, tmp_path):
     parent = blob(Store.at(tmp_path / "other"))
     made = child(store, parent)
     assert list(walk_lineage(store, made))[1] == Ancestor(
@@ -78,7 +78,7 @@ def test_a_shared_ancestor_is_followed_once(store):
 
 
 def ring(store):
-    """Publish two artifacts that each claim to be made from the other; return one of them."""
+    """Publish two artifacts that list each other as parent; return one of them."""
     names = ("egg", "hen")
     content = {name: {"x": name.encode()} for name in names}
     digests = {name: blob(store, content[name], kind=name).manifest.digest for name in names}
@@ -119,8 +119,8 @@ def test_the_command_shows_a_tree(store, tmp_path):
     absent = blob(Store.at(tmp_path / "other"), config={"size": 9})
     root = blob(store)
     made = child(store, root, absent)
-    said = gsx("lineage", made.key, "--store", store.location.url)
-    assert said.out.splitlines() == [
+    result = gsx("lineage", made.key, "--store", store.location.url)
+    assert result.out.splitlines() == [
         f"child {made.key[:12]} by child",
         f"   └─ p0: blob {root.key[:12]} by test",
         f"   └─ p1: blob {absent.key[:12]} not in this store",
@@ -134,8 +134,8 @@ def test_lineage_is_drawn_with_every_artifact_once(store, tmp_path):
     middle = child(store, first)
     last = child(store, middle, second, first, stage="last")
     target = tmp_path / "lineage.svg"
-    said = gsx("lineage", last.key, "--svg", target, "--store", store.location.url)
-    assert said.code == 0, said.err
+    result = gsx("lineage", last.key, "--svg", target, "--store", store.location.url)
+    assert result.code == 0, result.err
     picture = ET.parse(target).getroot()
     words = [node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")]
     for made in (first, second, middle, last):

@@ -1,4 +1,4 @@
-"""A manifest may come from anywhere: it is read whole, or refused with an ArtifactError."""
+"""Manifests from untrusted sources are decoded completely or rejected with an ArtifactError."""
 
 import copy
 import json
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.errors import ArtifactError
-from gsx.storage.artifacts import manifest as module
+from gsx.storage.artifacts import manifest as manifest_module
 from gsx.storage.artifacts.digest import artifact_key, content_digest
 from gsx.storage.artifacts.manifest import Manifest, check_path, decode_manifest, encode_manifest
 
@@ -33,8 +33,8 @@ DOCUMENT = {
 }
 
 
-def signed(document):
-    """Return ``document`` with the digest and the key that belong to it."""
+def with_digest_and_key(document):
+    """Return ``document`` with matching digest and key."""
     entries = document["files"].items()
     files = {path: (entry["size"], entry["sha256"]) for path, entry in entries}
     inputs = {parent["role"]: parent["digest"] for parent in document["parents"]}
@@ -43,22 +43,22 @@ def signed(document):
     return {**document, "digest": content_digest(files), "key": key}
 
 
-VALID = signed(DOCUMENT)
+VALID = with_digest_and_key(DOCUMENT)
 
 
 def changed(**fields):
-    return signed({**copy.deepcopy(DOCUMENT), **fields})
+    return with_digest_and_key({**copy.deepcopy(DOCUMENT), **fields})
 
 
 def decode(document):
     return decode_manifest(json.dumps(document).encode(), "here/manifest.json")
 
 
-def refused(document, text):
-    with pytest.raises(ArtifactError) as caught:
+def assert_refused(document, text):
+    with pytest.raises(ArtifactError) as error:
         decode(document)
-    assert str(caught.value).startswith("here/manifest.json")
-    assert text in str(caught.value)
+    assert str(error.value).startswith("here/manifest.json")
+    assert text in str(error.value)
 
 
 def test_a_manifest_survives_writing_and_reading():
@@ -66,7 +66,7 @@ def test_a_manifest_survives_writing_and_reading():
     assert decode_manifest(encode_manifest(manifest), "again") == manifest
 
 
-def test_a_manifest_says_what_was_written():
+def test_a_manifest_lists_what_was_written():
     manifest = decode(VALID)
     assert (manifest.kind, manifest.stage, manifest.counts) == ("corpus", "prepare", {"train": 7})
     assert manifest.files["data/train-00000-of-00001.parquet"].rows == 7
@@ -82,12 +82,15 @@ def test_a_manifest_says_what_was_written():
     ],
 )  # fmt: skip
 def test_a_path_that_is_not_plain_and_inside_is_refused(path):
-    refused(changed(files={path: {"size": 3, "sha256": HASH}}), "Paths must stay inside")
+    assert_refused(changed(files={path: {"size": 3, "sha256": HASH}}), "Paths must stay inside")
 
 
 @pytest.mark.parametrize("path", ["manifest.json", "run.json"])
 def test_a_manifest_may_not_list_itself_or_the_run_record(path):
-    refused(changed(files={path: {"size": 3, "sha256": HASH}}), "among its files, which is a reserved name")
+    assert_refused(
+        changed(files={path: {"size": 3, "sha256": HASH}}),
+        "among its files, which is a reserved name",
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_a_plain_path_is_accepted(path):
 
 @pytest.mark.parametrize("bad", [HASH.upper(), HASH[:-1], HASH + "0", "", "g" * 64, HASH + "\n"])
 @pytest.mark.parametrize("field", ["key", "digest", "file", "raw", "parent key", "parent digest"])
-def test_a_hash_that_is_no_lowercase_sha256_is_refused(field, bad):
+def test_a_hash_that_is_not_a_lowercase_sha256_is_refused(field, bad):
     document = copy.deepcopy(VALID)
     if field == "file":
         document["files"]["corpus.json"]["sha256"] = bad
@@ -109,35 +112,35 @@ def test_a_hash_that_is_no_lowercase_sha256_is_refused(field, bad):
         document["parents"][0][field.split()[1]] = bad
     else:
         document[field] = bad
-    refused(document, "is not a SHA-256")
+    assert_refused(document, "is not a SHA-256")
 
 
 def test_a_negative_size_is_refused():
-    refused(changed(files={"a": {"size": -1, "sha256": HASH}}), "'a' has size -1")
+    assert_refused(changed(files={"a": {"size": -1, "sha256": HASH}}), "'a' has size -1")
 
 
 def test_negative_rows_are_refused():
-    refused(changed(files={"a": {"size": 1, "sha256": HASH, "rows": -2}}), "and -2 rows")
+    assert_refused(changed(files={"a": {"size": 1, "sha256": HASH, "rows": -2}}), "and -2 rows")
 
 
 def test_a_negative_count_is_refused():
-    refused(changed(counts={"train": -3}), "the count of 'train' is negative (-3)")
+    assert_refused(changed(counts={"train": -3}), "the count of 'train' is negative (-3)")
 
 
 @pytest.mark.parametrize("kind", ["", "Corpus", "../corpus", ".corpus", "a/b", "a" * 33, "é"])
 def test_a_kind_that_could_not_be_a_folder_is_refused(kind):
-    refused(changed(kind=kind), "is not a valid artifact kind")
+    assert_refused(changed(kind=kind), "is not a valid artifact kind")
 
 
 @pytest.mark.parametrize("word", ["", "a b", "\x1b[31m", "a\nb", ".a"])
 def test_a_stage_or_a_role_that_is_not_a_word_is_refused(word):
-    refused(changed(stage=word), "is not a valid stage or role name")
+    assert_refused(changed(stage=word), "is not a valid stage or role name")
     parent = {**DOCUMENT["parents"][0], "role": word}
-    refused(changed(parents=[parent]), "is not a valid stage or role name")
+    assert_refused(changed(parents=[parent]), "is not a valid stage or role name")
 
 
 def test_two_parents_for_one_role_are_refused():
-    refused(changed(parents=DOCUMENT["parents"] * 2), "two parents have the same role")
+    assert_refused(changed(parents=DOCUMENT["parents"] * 2), "two parents have the same role")
 
 
 @pytest.mark.parametrize(
@@ -151,35 +154,37 @@ def test_an_unknown_field_is_refused(place, known):
         inner = inner[step]
     assert known in inner
     inner["surprise"] = 1
-    refused(document, "unknown field `surprise`")
+    assert_refused(document, "unknown field `surprise`")
 
 
 @pytest.mark.parametrize("field", ["kind", "key", "digest", "stage", "config", "files"])
 def test_a_missing_field_is_refused(field):
     document = {name: value for name, value in VALID.items() if name != field}
-    refused(document, f"missing required field `{field}`")
+    assert_refused(document, f"missing required field `{field}`")
 
 
 @pytest.mark.parametrize("version", [0, 2, 99, -1])
 def test_another_schema_version_is_refused_with_advice(version):
-    refused(
+    assert_refused(
         {**VALID, "schema": version},
         f"has schema version {version}; this gsx reads version 1.\n"
         "Read it with the gsx version that wrote it, or build it again.",
     )
 
 
-def test_a_newer_schema_with_new_fields_is_called_newer_not_broken():
-    refused({"schema": 2, "novelty": {"deep": [1]}}, "has schema version 2")
+def test_a_newer_schema_is_reported_as_newer_not_as_damaged():
+    assert_refused({"schema": 2, "novelty": {"deep": [1]}}, "has schema version 2")
 
 
 @pytest.mark.parametrize("version", [True, "1", 1.5, None, [1]])
-def test_a_schema_version_must_be_a_whole_number(version):
-    refused({**VALID, "schema": version}, "is not a gsx manifest")
+def test_a_schema_version_must_be_an_integer(version):
+    assert_refused({**VALID, "schema": version}, "is not a gsx manifest")
 
 
-def test_files_that_do_not_give_the_digest_are_refused():
-    refused({**VALID, "digest": "0" * 64}, "the content digest does not match the list of files")
+def test_files_that_do_not_match_the_digest_are_refused():
+    assert_refused(
+        {**VALID, "digest": "0" * 64}, "the content digest does not match the list of files"
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,8 +198,10 @@ def test_files_that_do_not_give_the_digest_are_refused():
         ("key", "0" * 64),
     ],
 )
-def test_a_manifest_edited_after_the_fact_is_refused(field, value):
-    refused({**VALID, field: value}, "the key does not match the stage, its config and its inputs")
+def test_an_edited_manifest_is_refused(field, value):
+    assert_refused(
+        {**VALID, field: value}, "the key does not match the stage, its config and its inputs"
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,14 +213,14 @@ def test_a_manifest_edited_after_the_fact_is_refused(field, value):
         b"\xef\xbb\xbf{}", b"<html>404</html>",
     ],
 )  # fmt: skip
-def test_what_is_not_a_json_object_is_refused(data):
+def test_json_other_than_an_object_is_refused(data):
     with pytest.raises(ArtifactError, match="here is not a gsx manifest"):
         decode_manifest(data, "here")
 
 
 @pytest.mark.parametrize("field", ["config", "summary", "surprise", "schema"])
 @pytest.mark.parametrize(("left", "right"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_a_bomb_of_nested_json_is_refused(field, left, right):
+def test_deeply_nested_json_is_refused(field, left, right):
     data = json.dumps({**VALID, field: 0}).encode()
     bomb = left * 100_000 + b"1" + right * 100_000
     data = data.replace(f'"{field}": 0'.encode(), f'"{field}": '.encode() + bomb, 1)
@@ -222,21 +229,21 @@ def test_a_bomb_of_nested_json_is_refused(field, left, right):
 
 
 @pytest.mark.parametrize("field", ["config", "summary"])
-def test_values_nested_deeper_than_any_honest_manifest_are_refused(field):
+def test_too_deeply_nested_values_are_refused(field):
     value = "leaf"
     for _ in range(40):
         value = {"a": [value]}
-    refused(changed(**{field: value}), "nests values more than 32 levels deep")
+    assert_refused(changed(**{field: value}), "nests values more than 32 levels deep")
 
 
-def test_a_manifest_larger_than_any_honest_one_is_not_even_parsed(monkeypatch):
-    monkeypatch.setattr(module, "MAX_MANIFEST_BYTES", 100)
+def test_an_oversized_manifest_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(manifest_module, "MAX_MANIFEST_BYTES", 100)
     with pytest.raises(ArtifactError, match="here is 101 bytes, above the limit of 100 bytes"):
         decode_manifest(b"{" * 101, "here")
 
 
 def accepted_or_refused(data):
-    """Decode ``data``; return None when it is refused in the expected way."""
+    """Decode ``data``; return None if it raises ArtifactError."""
     try:
         return decode_manifest(data, "here")
     except ArtifactError:
@@ -257,15 +264,15 @@ JSON = st.recursive(
 )
 
 
-def spots(value, path=()):
+def iter_paths(value, path=()):
     """Yield the path of every value inside ``value``."""
     yield path
     inside = dict(enumerate(value)) if isinstance(value, list) else value
     for key, inner in inside.items() if isinstance(inside, dict) else ():
-        yield from spots(inner, (*path, key))
+        yield from iter_paths(inner, (*path, key))
 
 
-@given(st.sampled_from(sorted(set(spots(VALID)) - {()}, key=str)), JSON, st.booleans())
+@given(st.sampled_from(sorted(set(iter_paths(VALID)) - {()}, key=str)), JSON, st.booleans())
 def test_a_manifest_with_any_value_replaced_is_read_or_refused(spot, value, sign):
     document = copy.deepcopy(VALID)
     inner = document
@@ -274,7 +281,7 @@ def test_a_manifest_with_any_value_replaced_is_read_or_refused(spot, value, sign
     inner[spot[-1]] = value
     if sign:
         try:
-            document = signed(document)
+            document = with_digest_and_key(document)
         except (TypeError, ValueError, KeyError, AttributeError):
             return
     manifest = accepted_or_refused(json.dumps(document).encode())

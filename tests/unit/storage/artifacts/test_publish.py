@@ -1,4 +1,4 @@
-"""An artifact is built once, appears whole or not at all, and never changes afterwards."""
+"""An artifact is built once, published completely or not at all, and never changes."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_an_artifact_holds_what_was_produced(store):
     assert sorted(held) == sorted([*FILES, "manifest.json", "run.json"])
 
 
-def test_the_second_build_finds_the_first(store):
+def test_the_second_build_reuses_the_first(store):
     first = build_artifact(store, identity(), write_files())
     second = build_artifact(store, identity(), forbidden)
     assert (first.reused, second.reused) == (False, True)
@@ -57,7 +57,7 @@ def test_force_makes_a_new_generation_and_leaves_the_old_one(store):
     assert build_artifact(store, identity(), forbidden).artifact == new
 
 
-def test_a_generation_never_takes_the_number_of_an_earlier_one(store):
+def test_a_generation_number_is_never_reused(store):
     old = blob(store)
     blob(store, force=True)
     for path in sorted(old.location.local.rglob("*"), reverse=True):
@@ -79,7 +79,7 @@ def test_a_failing_stage_leaves_nothing_visible(store):
     assert store.find("blob", identity().key) is None
 
 
-def test_what_is_refused_at_once_leaves_no_draft(store):
+def test_an_immediate_error_leaves_no_draft(store):
     def refuse(draft):
         draft.scratch.joinpath("half").write_bytes(b"read so far")
         raise StageError("no such column")
@@ -131,7 +131,7 @@ def test_a_file_that_no_unit_owns_is_not_published(store):
     assert find_file_problems(artifact.location, artifact.manifest) == []
 
 
-def test_a_unit_left_by_a_failed_run_that_nobody_asks_for_again_is_not_published(store):
+def test_an_unused_unit_of_a_failed_run_is_not_published(store):
     def fail(draft):
         draft.write_bytes("leftover", b"of a layout that was given up")
         raise StageError("stopped")
@@ -178,22 +178,28 @@ def test_published_files_are_read_only(store):
     assert modes == {0o444}
 
 
-def test_reuse_by_other_code_is_noted(store):
+def test_reuse_of_an_artifact_of_different_code_is_reported(store):
     build_artifact(store, identity(source="old"), write_files())
     note = build_artifact(store, identity(source="new"), forbidden).note
     key = identity().key[:12]
-    assert note == f"blob {key} was built by different code of test version 1; `--force` builds it again."
+    assert (
+        note
+        == f"blob {key} was built by different code of test version 1; `--force` builds it again."
+    )
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"\xff\xff", b"x" * (2 << 20)])
 def test_a_damaged_run_record_does_not_matter(store, text):
-    record = build_artifact(store, identity(source="old"), write_files()).artifact.location.local / "run.json"
+    record = (
+        build_artifact(store, identity(source="old"), write_files()).artifact.location.local
+        / "run.json"
+    )
     record.unlink()
     record.write_bytes(text)
     assert build_artifact(store, identity(source="new"), forbidden).note == ""
 
 
-def test_the_run_record_says_how_but_not_who_or_where(store):
+def test_the_run_record_contains_no_user_or_host(store):
     record = json.loads((blob(store, source="abc").location.local / "run.json").read_text())
     assert sorted(record) == [
         "device", "peak_memory_mib", "platform", "python", "seconds", "source", "versions",
@@ -237,23 +243,25 @@ def test_the_code_and_the_list_of_seeds_are_recorded_but_are_not_part_of_the_key
     assert identity(**change).key == identity().key
 
 
-def test_a_damaged_artifact_is_not_reused_but_can_be_made_again(store):
+def test_a_damaged_artifact_is_not_reused_but_can_be_rebuilt(store):
     broken = blob(store)
     path = broken.location.local / "data/a.bin"
     path.unlink()
     path.write_bytes(b"FIRST")
-    with pytest.raises(ArtifactError, match=r"data/a.bin does not match the SHA-256 .*\n.*`--force`"):
+    with pytest.raises(
+        ArtifactError, match=r"data/a.bin does not match the SHA-256 .*\n.*`--force`"
+    ):
         build_artifact(store, identity(), forbidden)
     assert build_artifact(store, identity(), write_files(), force=True).artifact.generation == 2
 
 
-def test_what_could_not_be_read_back_is_not_published(store):
+def test_an_invalid_manifest_is_not_published(store):
     with pytest.raises(ArtifactError, match="the manifest of test: 'Not A Kind' is not a valid"):
         build_artifact(store, identity(kind="Not A Kind"), write_files())
     assert visible(store) == []
 
 
-def test_a_file_in_the_way_is_named_and_left_alone(store):
+def test_an_existing_file_at_the_target_is_reported_and_kept(store):
     target = store.folder("blob", identity().key).local
     target.parent.mkdir(parents=True)
     target.write_text("do not lose")
@@ -263,25 +271,26 @@ def test_a_file_in_the_way_is_named_and_left_alone(store):
 
 
 @pytest.mark.parametrize("name", [".drafts", ".locks", "blob"])
-def test_a_file_where_the_store_needs_a_folder_is_named_and_left_alone(store, name):
+def test_a_file_in_place_of_a_store_folder_is_reported_and_kept(store, name):
     store.location.local.mkdir()
     (store.location.local / name).write_text("do not lose")
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError) as error:
         blob(store)
-    assert str(caught.value).startswith(
-        f"cannot write to {store.location.url}: File exists ({store.location.local / name}). Finished"
+    file = store.location.local / name
+    assert str(error.value).startswith(
+        f"cannot write to {store.location.url}: File exists ({file}). Finished"
     )
     assert (store.location.local / name).read_text() == "do not lose"
 
 
-def test_an_artifact_that_vanishes_while_it_is_looked_for_is_named(store, monkeypatch):
-    made = blob(store)
+def test_an_artifact_removed_during_the_search_is_reported(store, monkeypatch):
+    artifact = blob(store)
     monkeypatch.setattr(Store, "find", lambda self, kind, key: None)
-    with pytest.raises(ArtifactError, match=f"artifact {made.key[:12]} was removed from"):
+    with pytest.raises(ArtifactError, match=f"artifact {artifact.key[:12]} was removed from"):
         build_artifact(store, identity(), forbidden)
 
 
-def test_a_folder_in_the_way_is_named_and_left_alone(store):
+def test_an_existing_folder_at_the_target_is_reported_and_kept(store):
     target = store.folder("blob", identity().key).local
     target.mkdir(parents=True)
     (target / "thesis.txt").write_text("do not lose")
@@ -292,7 +301,7 @@ def test_a_folder_in_the_way_is_named_and_left_alone(store):
     assert blob(store).location.local == target
 
 
-def test_a_crash_right_after_publishing_leaves_nothing_for_long(store, monkeypatch):
+def test_the_next_build_cleans_up_after_a_crash_during_publishing(store, monkeypatch):
     def crash(path):
         raise KeyboardInterrupt
 
@@ -306,7 +315,7 @@ def test_a_crash_right_after_publishing_leaves_nothing_for_long(store, monkeypat
     assert list(drafts.iterdir()) == []
 
 
-def test_a_draft_of_a_forced_build_that_was_stopped_is_kept_for_its_next_try(store):
+def test_the_draft_of_an_interrupted_forced_build_is_kept(store):
     def fail(draft):
         draft.write_bytes("data/a.bin", b"first")
         raise StageError("stopped")
@@ -319,18 +328,18 @@ def test_a_draft_of_a_forced_build_that_was_stopped_is_kept_for_its_next_try(sto
     assert contents(draft / "content") == {"data/a.bin": b"first"}
 
 
-def test_whoever_waits_is_told_so(store, tmp_path):
+def test_a_waiting_builder_is_notified(store, tmp_path):
     lock = FileLock(publish.lock_path(publish.draft_folder(store) / identity().key))
     (store.location.local / ".locks").mkdir(parents=True)
     lock.acquire()
-    heard = []
+    messages = []
 
     def hear(text):
-        heard.append(text)
+        messages.append(text)
         lock.release()
 
     build_artifact(store, identity(), write_files(), on_wait=hear)
-    assert heard == [f"another gsx process is building {identity().key[:12]}; waiting for it"]
+    assert messages == [f"another gsx process is building {identity().key[:12]}; waiting for it"]
 
 
 BUILDER = textwrap.dedent(
@@ -350,37 +359,37 @@ BUILDER = textwrap.dedent(
         return StageResult()
 
     identity = Identity(kind="blob", stage="slow", stage_version=1, config={})
-    built = build(Store.at(root), identity, produce, force=force,
-                  on_wait=lambda text: print("waited", end=" "))
+    built = build_artifact(Store.at(root), identity, produce, force=force,
+                           on_wait=lambda text: print("waited", end=" "))
     print(built.reused, built.artifact.manifest.digest, built.artifact.generation)
     """
 )
 
 
 def race(tmp_path, mode, builders=3):
-    """Run several builders of one key at once; return what they said and how often one built."""
+    """Run several builders of one key at once; return their outputs and the number of builds."""
     calls = tmp_path / "calls"
     words = [sys.executable, "-c", BUILDER, str(tmp_path / "store"), str(calls), mode]
     running = [
         subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(builders)
     ]
-    said = [process.communicate(timeout=60) for process in running]
-    assert [err for _, err in said] == [""] * builders
-    return [out.split() for out, _ in said], len(calls.read_text().splitlines())
+    result = [process.communicate(timeout=60) for process in running]
+    assert [err for _, err in result] == [""] * builders
+    return [out.split() for out, _ in result], len(calls.read_text().splitlines())
 
 
-def test_of_several_builders_of_one_key_one_builds_and_the_others_find_it(tmp_path):
-    said, calls = race(tmp_path, "once")
+def test_one_of_several_builders_builds_and_the_others_reuse_it(tmp_path):
+    result, calls = race(tmp_path, "once")
     assert calls == 1
-    assert sorted(words[-3] for words in said) == ["False", "True", "True"]
-    assert len({words[-2] for words in said}) == 1
+    assert sorted(words[-3] for words in result) == ["False", "True", "True"]
+    assert len({words[-2] for words in result}) == 1
     assert len(list(Store.at(tmp_path / "store").entries())) == 1
 
 
 def test_several_forced_builders_of_one_key_never_share_a_generation(tmp_path):
-    said, calls = race(tmp_path, "force")
-    made = [words[-1] for words in said if words[-3] == "False"]
+    result, calls = race(tmp_path, "force")
+    made = [words[-1] for words in result if words[-3] == "False"]
     assert len(made) == calls
     assert len(set(made)) == len(made)
     assert len(list(Store.at(tmp_path / "store").entries())) == calls

@@ -1,4 +1,4 @@
-"""What came from elsewhere is verified before it is read; what was verified is remembered."""
+"""Artifacts of other machines are verified before reading, and only once."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from gsx.errors import ArtifactError
-from gsx.storage.artifacts import verify_files as verify
+from gsx.storage.artifacts import verify_files
 from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Artifact, Store
 from tests.support.artifacts import blob, gsx, replace_file, verification_cache_dir
@@ -16,9 +16,9 @@ from tests.support.artifacts import blob, gsx, replace_file, verification_cache_
 
 @pytest.fixture
 def foreign(tmp_path):
-    """An artifact as it comes from somebody else: a folder this machine knows nothing about."""
-    made = blob(Store.at(tmp_path / "theirs"))
-    return shutil.copytree(made.location.local, tmp_path / "given")
+    """Return the folder of an artifact that this machine has not verified."""
+    artifact = blob(Store.at(tmp_path / "theirs"))
+    return shutil.copytree(artifact.location.local, tmp_path / "given")
 
 
 def truncated(root):
@@ -125,56 +125,55 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("damage", "text"), DAMAGES)
-def test_a_damaged_artifact_from_elsewhere_does_not_open(foreign, damage, text):
+def test_a_damaged_artifact_from_another_machine_does_not_open(foreign, damage, text):
     damage(foreign)
-    with pytest.raises(ArtifactError) as caught:
+    with pytest.raises(ArtifactError) as error:
         Artifact.open(Location.at(foreign))
-    assert str(foreign) in str(caught.value)
-    assert text in str(caught.value)
+    assert str(foreign) in str(error.value)
+    assert text in str(error.value)
 
 
 @pytest.mark.parametrize(("damage", "text"), DAMAGES)
-def test_verify_names_the_file_and_what_is_wrong_with_it(foreign, damage, text):
+def test_verify_reports_the_file_and_its_problem(foreign, damage, text):
     damage(foreign)
-    said = gsx("verify", foreign)
-    assert said.code == 3
-    assert said.out.startswith(f"DAMAGED  {foreign}")
-    assert text in said.out
+    result = gsx("verify", foreign)
+    assert result.code == 3
+    assert result.out.startswith(f"DAMAGED  {foreign}")
+    assert text in result.out
 
 
-def test_a_folder_for_the_manifest_is_no_artifact(foreign):
+def test_a_folder_named_manifest_is_not_an_artifact(foreign):
     folder_for_manifest(foreign)
-    said = gsx("verify", foreign)
-    assert said.code == 3
-    assert f"{foreign} is a directory without manifest.json" in said.err
+    result = gsx("verify", foreign)
+    assert result.code == 3
+    assert f"{foreign} is a directory without manifest.json" in result.err
     with pytest.raises(ArtifactError, match="is not a file; artifacts contain regular files only"):
         Artifact.open(Location.at(foreign))
 
 
-def test_a_whole_artifact_from_elsewhere_opens_and_verifies(foreign):
+def test_an_intact_artifact_from_another_machine_opens_and_verifies(foreign):
     assert Artifact.open(Location.at(foreign)).manifest.kind == "blob"
-    said = gsx("verify", foreign)
-    assert (said.code, said.out) == (0, f"ok       {foreign}  3 files, 0 graphs\n")
+    result = gsx("verify", foreign)
+    assert (result.code, result.out) == (0, f"ok       {foreign}  3 files, 0 graphs\n")
 
 
-def test_the_advice_for_a_damaged_artifact_says_what_to_do(foreign):
+def test_the_error_of_a_damaged_artifact_contains_advice(foreign):
     flipped(foreign)
-    with pytest.raises(ArtifactError) as caught:
+    with pytest.raises(ArtifactError) as error:
         Artifact.open(Location.at(foreign))
-    assert str(caught.value).splitlines() == [
+    assert str(error.value).splitlines() == [
         f"{foreign} is damaged:",
         "  data/a.bin does not match the SHA-256 in the manifest",
-        "Nothing was read. Get the artifact from its source again, or rebuild it with "
-        "`--force`.",
+        "Nothing was read. Get the artifact from its source again, or rebuild it with `--force`.",
     ]
 
 
 def test_many_problems_are_counted_not_listed(foreign):
     for number in range(20):
         (foreign / f"stranger-{number:02d}").write_bytes(b"")
-    with pytest.raises(ArtifactError) as caught:
+    with pytest.raises(ArtifactError) as error:
         Artifact.open(Location.at(foreign))
-    assert "  stranger-07 is not listed in the manifest\n  … and 12 more\n" in str(caught.value)
+    assert "  stranger-07 is not listed in the manifest\n  … and 12 more\n" in str(error.value)
 
 
 def test_every_problem_is_listed_as_json(foreign):
@@ -188,17 +187,17 @@ def test_every_problem_is_listed_as_json(foreign):
     ]
 
 
-def test_a_file_name_that_is_no_text_is_shown_escaped(foreign):
+def test_a_file_name_that_is_not_utf8_is_printed_escaped(foreign):
     (foreign / os.fsdecode(b"bad-\xff\x1b[31m")).write_bytes(b"")
-    said = gsx("verify", foreign)
-    assert said.code == 3
-    assert "bad-\\udcff\\x1b[31m is not listed in the manifest" in said.out
+    result = gsx("verify", foreign)
+    assert result.code == 3
+    assert "bad-\\udcff\\x1b[31m is not listed in the manifest" in result.out
     assert json.loads(gsx("verify", foreign, "--json").out)["ok"] is False
 
 
 @pytest.fixture
-def abyss(foreign):
-    """A folder inside ``foreign``, deeper than Python recurses."""
+def deep_folder(foreign):
+    """Create a folder inside ``foreign`` that is deeper than Python's recursion limit."""
     folder = str(foreign)
     for _ in range(1100):
         folder += "/d"
@@ -207,69 +206,69 @@ def abyss(foreign):
     subprocess.run(["rm", "-rf", foreign / "d"], check=True)  # Python cannot
 
 
-def test_folders_nested_beyond_reason_are_refused_not_followed_into_a_crash(foreign, abyss):
-    with open(f"{abyss}/x", "wb"):  # noqa: PTH123
+def test_deeply_nested_folders_are_refused(foreign, deep_folder):
+    with open(f"{deep_folder}/x", "wb"):  # noqa: PTH123
         pass
     with pytest.raises(ArtifactError, match="d/x is not listed in the manifest"):
         Artifact.open(Location.at(foreign))
 
 
-def test_verify_all_names_every_damaged_artifact_and_passes_the_others(tmp_path):
+def test_verify_all_reports_every_damaged_artifact_and_passes_the_others(tmp_path):
     store = Store.at(tmp_path / "store")
     good, bad = blob(store), blob(store, config={"size": 2})
     flipped(bad.location.local)
-    said = gsx("verify", "--all", "--store", store.location.url)
-    assert said.code == 3
-    assert f"ok       {good.location.url}" in said.out
-    assert f"DAMAGED  {bad.location.url}" in said.out
+    result = gsx("verify", "--all", "--store", store.location.url)
+    assert result.code == 3
+    assert f"ok       {good.location.url}" in result.out
+    assert f"DAMAGED  {bad.location.url}" in result.out
 
 
-def test_verify_all_finds_an_artifact_under_a_foreign_name(tmp_path):
+def test_verify_all_detects_an_artifact_in_the_folder_of_another_key(tmp_path):
     store = Store.at(tmp_path / "store")
     blob(store).location.local.rename(store.location.local / "blob" / ("0" * 32))
-    said = gsx("verify", "--all", "--store", store.location.url)
-    assert said.code == 3
-    assert "whose key does not match the folder name" in said.out
+    result = gsx("verify", "--all", "--store", store.location.url)
+    assert result.code == 3
+    assert "whose key does not match the folder name" in result.out
 
 
-def test_verify_all_finds_an_artifact_among_those_of_another_kind(tmp_path):
+def test_verify_all_detects_an_artifact_in_the_folder_of_another_kind(tmp_path):
     store = Store.at(tmp_path / "store")
-    made = blob(store).location.local
+    artifact = blob(store).location.local
     (store.location.local / "corpus").mkdir()
-    made.rename(store.location.local / "corpus" / made.name)
-    said = gsx("verify", "--all", "--store", store.location.url)
-    assert said.code == 3
-    assert "is a blob in the folder of kind corpus" in said.out
+    artifact.rename(store.location.local / "corpus" / artifact.name)
+    result = gsx("verify", "--all", "--store", store.location.url)
+    assert result.code == 3
+    assert "is a blob in the folder of kind corpus" in result.out
 
 
 @pytest.fixture
 def hashed(monkeypatch):
-    """The files that were hashed for verification."""
-    seen = []
-    original = verify.sha256_file
+    """Record the files that are hashed for verification."""
+    names = []
+    original = verify_files.sha256_file
 
     def count(path):
-        seen.append(path.name)
+        names.append(path.name)
         return original(path)
 
-    monkeypatch.setattr(verify, "sha256_file", count)
-    return seen
+    monkeypatch.setattr(verify_files, "sha256_file", count)
+    return names
 
 
-def test_what_was_published_here_opens_without_hashing(tmp_path, hashed):
+def test_an_artifact_published_here_opens_without_hashing(tmp_path, hashed):
     store = Store.at(tmp_path / "store")
-    made = blob(store)
-    assert store.find("blob", made.key) == made
+    artifact = blob(store)
+    assert store.find("blob", artifact.key) == artifact
     assert hashed == []
 
 
-def test_what_came_from_elsewhere_is_hashed_once(foreign, hashed):
+def test_an_artifact_from_another_machine_is_hashed_once(foreign, hashed):
     for _ in range(3):
         Artifact.open(Location.at(foreign))
     assert sorted(hashed) == ["a.bin", "b.bin", "notes.json"]
 
 
-def test_what_gsx_verified_opens_without_hashing(foreign, hashed):
+def test_a_verified_artifact_opens_without_hashing(foreign, hashed):
     gsx("verify", foreign)
     hashed.clear()
     Artifact.open(Location.at(foreign))
@@ -289,7 +288,7 @@ def touch(root):
 
 
 def copy_back(root):
-    """Give a file other bytes but its old size and modification time, as a careless sync may."""
+    """Change the bytes of a file but keep its size and modification time, as some sync tools do."""
     path = root / "data/a.bin"
     before = path.stat()
     path.chmod(0o644)
@@ -329,9 +328,7 @@ def cache_cannot_be_made(path):
 
 
 @pytest.mark.parametrize("spoil", [cache_is_a_file, cache_holds_garbage, cache_cannot_be_made])
-def test_an_unusable_cache_costs_time_and_nothing_else(
-    foreign, hashed, tmp_path, monkeypatch, spoil
-):
+def test_an_unusable_cache_only_costs_time(foreign, hashed, tmp_path, monkeypatch, spoil):
     cache = tmp_path / "cache"
     spoil(cache)
     monkeypatch.setenv("GSX_CACHE", str(cache))
@@ -339,7 +336,7 @@ def test_an_unusable_cache_costs_time_and_nothing_else(
     assert len(hashed) == 3
 
 
-def test_a_damaged_ledger_means_verify_again(foreign, hashed):
+def test_a_damaged_verification_cache_causes_a_new_verification(foreign, hashed):
     Artifact.open(Location.at(foreign))
     for record in verification_cache_dir().iterdir():
         record.write_bytes(b"\xff\x00")

@@ -1,4 +1,4 @@
-"""Shards are written as their graphs come: part by part, checked, counted, in every format."""
+"""Shards are written incrementally: validated, counted, in every format."""
 
 from itertools import pairwise
 
@@ -21,23 +21,27 @@ SHARD = Shard("train", 0, 1, 0, 40)
 
 @pytest.fixture
 def draft(tmp_path):
-    found = Draft(tmp_path / "draft")
-    found.prepare()
-    return found
+    actual = Draft(tmp_path / "draft")
+    actual.prepare()
+    return actual
 
 
 @given(tables(min_graphs=1), st.lists(st.integers(0, 6), max_size=3))
-def test_facts_of_parts_add_up_to_those_of_the_whole(example, ends):
+def test_merged_statistics_equal_those_of_the_whole_table(example, ends):
     table, info = example
     bounds = sorted({0, *(min(end, len(table)) for end in ends), len(table)})
     parts = [table.slice(*pair) for pair in pairwise(bounds)]
-    assert merge_shard_stats([compute_shard_stats(part, info) for part in parts]) == compute_shard_stats(table, info)
+    assert merge_shard_stats(
+        [compute_shard_stats(part, info) for part in parts]
+    ) == compute_shard_stats(table, info)
 
 
-def test_facts_of_labelled_nodes_add_up_too():
+def test_statistics_of_node_labelled_tables_can_be_merged():
     table, info = planted_nodes(60)
     twice = concat([table, table])
-    assert merge_shard_stats([compute_shard_stats(table, info)] * 2) == compute_shard_stats(twice, info)
+    assert merge_shard_stats([compute_shard_stats(table, info)] * 2) == compute_shard_stats(
+        twice, info
+    )
 
 
 @pytest.mark.parametrize("formats", [("parquet", "zarr"), ("zarr", "parquet")])
@@ -58,7 +62,7 @@ def test_a_second_format_is_written_from_the_first(draft, formats):
     assert asked == [0]
 
 
-def test_an_id_that_comes_twice_is_refused_in_one_row_group_and_in_two(draft, monkeypatch):
+def test_a_repeated_graph_id_is_refused_within_and_across_row_groups(draft, monkeypatch):
     table, info = planted_graphs(40, 0)
     with pytest.raises(TableError, match="graph_id 0 belongs to more than one graph"):
         write_shard(draft, SHARD, info, lambda: [table, table], ("parquet",))
@@ -68,7 +72,7 @@ def test_an_id_that_comes_twice_is_refused_in_one_row_group_and_in_two(draft, mo
     assert draft.find_finished(SHARD.path("parquet")) is None
 
 
-def test_a_part_that_may_not_be_stored_leaves_nothing(draft, monkeypatch):
+def test_an_invalid_table_leaves_no_shard(draft, monkeypatch):
     table, info = planted_graphs(40, 0)
     monkeypatch.setattr(corpus_writer, "ROW_GROUP", 20)
     bad = table.dense("node", "node_feat").copy()

@@ -1,4 +1,4 @@
-"""Distinct hashes are counted exactly, however little is held at once."""
+"""Distinct hashes are counted exactly with any memory limit."""
 
 import subprocess
 import sys
@@ -21,14 +21,14 @@ def hashes(*values):
     parts=st.lists(st.lists(st.integers(0, 40) | st.integers(2**64 - 9, 2**64 - 1), max_size=30)),
     most=st.integers(1, 50),
 )
-def test_the_number_is_that_of_a_set(parts, most, tmp_path_factory):
+def test_the_count_equals_the_size_of_a_set(parts, most, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp()
-    found = count_distinct(iter([hashes(*part) for part in parts]), folder, most)
-    assert found == len({value for part in parts for value in part})
+    actual = count_distinct(iter([hashes(*part) for part in parts]), folder, most)
+    assert actual == len({value for part in parts for value in part})
     assert not list(folder.glob("distinct-*"))
 
 
-def test_runs_that_overlap_are_merged(tmp_path, monkeypatch):
+def test_overlapping_runs_are_merged(tmp_path, monkeypatch):
     merged = []
     monkeypatch.setattr(
         distinct, "_count_merged", lambda runs, most, do=distinct._count_merged: (
@@ -42,11 +42,11 @@ def test_runs_that_overlap_are_merged(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_graphs_that_repeat_each_other_write_nothing(tmp_path):
+def test_few_distinct_hashes_are_not_spilled(tmp_path):
     assert count_distinct((hashes(*range(10)) for _ in range(500)), tmp_path / "nowhere", 100) == 10
 
 
-def test_what_was_written_goes_when_reading_fails(tmp_path):
+def test_spilled_files_are_removed_if_reading_fails(tmp_path):
     def parts():
         yield hashes(*range(8))
         assert len(list(tmp_path.glob("distinct-*/0"))) == 1
@@ -72,14 +72,14 @@ print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def test_memory_does_not_grow_with_the_number_of_graphs(tmp_path):
-    found = {}
+    actual = {}
     for number in (40, 400):
         done = subprocess.run(
             [sys.executable, "-c", COUNT, str(number), str(tmp_path)],
             check=True, capture_output=True, text=True, env=environment(),
         )  # fmt: skip
-        count, found[number] = map(int, done.stdout.split())
+        count, actual[number] = map(int, done.stdout.split())
         assert count == number * 25_000
     # 80 MB of hashes; ru_maxrss is in kB, or in bytes on macOS.
     unit = 1 if sys.platform == "darwin" else 1024
-    assert (found[400] - found[40]) * unit < 8_000_000, found
+    assert (actual[400] - actual[40]) * unit < 8_000_000, actual

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsx.errors import ArtifactError, StoreError
-from gsx.storage.corpora import hot_cache as hotcache
+from gsx.storage.corpora import hot_cache
 from gsx.storage.corpora.corpus import open_corpus
 from gsx.storage.corpora.hot_cache import (
     PackedGraphs,
@@ -44,7 +44,7 @@ def everything(table):
 
 @settings(max_examples=25)
 @given(tables(), st.integers(0, 6))
-def test_a_cache_holds_the_tables_it_was_built_from(example, cut):
+def test_a_cache_equals_the_tables_it_was_built_from(example, cut):
     table, info = example
     shutil.rmtree(hot_cache_dir(DIGEST), ignore_errors=True)
     assert build_hot_cache(DIGEST, info, [table.slice(0, cut), table.slice(cut, 6)]).equals(table)
@@ -52,7 +52,7 @@ def test_a_cache_holds_the_tables_it_was_built_from(example, cut):
 
 @settings(max_examples=50)
 @given(tables(min_graphs=1), st.data())
-def test_gathering_packed_graphs_is_taking_them(example, data):
+def test_gathering_packed_graphs_equals_take(example, data):
     table, _ = example
     rows = np.array(data.draw(st.lists(st.integers(0, len(table) - 1), max_size=8)), dtype=np.int64)
     packed = PackedGraphs(table)
@@ -86,7 +86,7 @@ def test_without_a_cache_there_is_nothing_to_open():
     assert cached_digests() == []
 
 
-def test_a_cache_lies_in_the_cache_folder_under_its_digest(tmp_path, monkeypatch):
+def test_a_cache_is_stored_under_its_digest(tmp_path, monkeypatch):
     monkeypatch.setenv("GSX_CACHE", str(tmp_path))
     build_tiny()
     assert hot_cache_dir(DIGEST) == tmp_path / "hot" / DIGEST
@@ -99,14 +99,14 @@ def test_a_cache_is_built_once():
     assert open_hot_cache(DIGEST, tiny_info()).equals(tiny_table())
 
 
-def test_values_are_mapped_from_the_disk_and_cannot_be_edited():
+def test_values_are_memory_mapped_and_read_only():
     values = build_tiny().node["node_feat"]
     assert isinstance(values.base, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         values[0] = 0
 
 
-def test_two_builders_at_once_build_once():
+def test_two_concurrent_builders_build_once():
     built = []
 
     def build():
@@ -209,7 +209,7 @@ def test_a_full_disk_is_explained(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(hotcache._Writer, "add", full)
+    monkeypatch.setattr(hot_cache._Writer, "append", full)
     with pytest.raises(StoreError) as error:
         build_tiny()
     assert str(error.value) == (
@@ -218,8 +218,8 @@ def test_a_full_disk_is_explained(monkeypatch):
     )
 
 
-def test_a_cache_that_cannot_be_read_back_is_named(monkeypatch):
-    monkeypatch.setattr(hotcache, "open_hot_cache", lambda digest, info: None)
+def test_an_unreadable_cache_is_reported_with_its_path(monkeypatch):
+    monkeypatch.setattr(hot_cache, "open_hot_cache", lambda digest, info: None)
     with pytest.raises(ArtifactError) as error:
         build_tiny()
     assert str(error.value) == (

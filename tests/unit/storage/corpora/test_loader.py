@@ -12,27 +12,27 @@ from gsx.storage.artifacts.verification_cache import mark_verified
 from gsx.storage.artifacts.verify_files import read_manifest
 from gsx.storage.corpora.corpus import open_corpus
 from gsx.storage.corpora.hot_cache import cached_digests
-from gsx.storage.corpora.loader import _balanced
+from gsx.storage.corpora.loader import _balance
 
 SPLIT_SIZES = {"train": 180, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_test": 30}
 
 
 @pytest.fixture
-def trusted_path(motif_path):
-    """The corpus of these tests, which need not all verify it again."""
+def verified_path(motif_path):
+    """Return the path of the corpus, marked as verified in the cache of this test."""
     mark_verified(motif_path, read_manifest(Location.at(motif_path)))
     return motif_path
 
 
 @pytest.fixture
-def corpus(trusted_path):
-    return open_corpus(trusted_path)
+def corpus(verified_path):
+    return open_corpus(verified_path)
 
 
 @pytest.fixture(params=["parquet", "zarr"])
-def either(trusted_path, request):
-    """The same corpus in each format."""
-    return open_corpus(trusted_path, format=request.param)
+def either(verified_path, request):
+    """Return the same corpus in each format."""
+    return open_corpus(verified_path, format=request.param)
 
 
 def ids(batches):
@@ -47,7 +47,7 @@ def assert_same(batch, expected):
 
 
 def assert_batches(batches, table, size, names):
-    """Compare batches with ``table`` cut into pieces of ``size``."""
+    """Compare batches with slices of ``table`` of ``size`` graphs."""
     expected = [
         collate(table.select(names).slice(start, start + size))
         for start in range(0, len(table), size)
@@ -68,20 +68,20 @@ def test_batches_cross_the_borders_of_row_groups_and_shards(corpus, motif_table,
     assert_batches(batches, motif_table, size, pyg_columns(corpus.info))
 
 
-def test_the_corpus_of_these_tests_has_borders_to_cross(corpus):
+def test_the_corpus_of_these_tests_has_several_shards_and_row_groups(corpus):
     assert [len(part) for part in corpus.iter_tables(split="train")] == [
         16, 16, 16, 16, 6, 16, 16, 16, 16, 6, 16, 16, 8,
     ]  # fmt: skip
 
 
-def test_extra_columns_are_carried_by_name(either, motif_table):
+def test_extra_columns_are_added_by_name(either, motif_table):
     extra = ("motif_id", "node_truth", "provenance.stream")
     batches = list(either.loader(50, columns=extra, cache="never"))
     assert batches[0].motif_id.tolist() == motif_table.graph["motif_id"][:50].tolist()
     assert_batches(batches, motif_table, 50, pyg_columns(either.info, extra))
 
 
-def test_streaming_makes_no_cache_and_always_makes_one(corpus):
+def test_cache_never_builds_no_cache_and_always_builds_one(corpus):
     list(corpus.loader(64, cache="never", shuffle=True))
     list(corpus.loader(64))
     assert cached_digests() == []
@@ -89,14 +89,14 @@ def test_streaming_makes_no_cache_and_always_makes_one(corpus):
     assert cached_digests() == [corpus.artifact.manifest.digest]
 
 
-def test_shuffling_makes_a_cache_unless_told_not_to(corpus):
+def test_shuffling_builds_a_cache_unless_disabled(corpus):
     list(corpus.loader(64, shuffle=True))
     assert cached_digests() == [corpus.artifact.manifest.digest]
 
 
 @pytest.mark.parametrize("cache", ["never", "always"])
 @pytest.mark.parametrize("split", ["train", "ood_test", ["ood_test", "id_val"]])
-def test_a_loader_of_some_splits_has_their_graphs_alone(corpus, motif_table, split, cache):
+def test_a_loader_of_splits_yields_only_their_graphs(corpus, motif_table, split, cache):
     names = [split] if isinstance(split, str) else split
     vocabulary = corpus.info.column("split").vocabulary
     codes = [vocabulary.index(name) for name in names]
@@ -107,7 +107,7 @@ def test_a_loader_of_some_splits_has_their_graphs_alone(corpus, motif_table, spl
 
 @pytest.mark.parametrize("cache", ["never", "always"])
 @pytest.mark.parametrize("env", [1, [0, 2], np.int64(2), -1])
-def test_a_loader_of_some_environments_has_their_graphs_alone(corpus, motif_table, env, cache):
+def test_a_loader_of_environments_yields_only_their_graphs(corpus, motif_table, env, cache):
     expected = motif_table.filter(np.isin(motif_table.graph["env_id"], env))
     batches = list(corpus.loader(20, env=env, cache=cache))
     assert_batches(batches, expected, 20, pyg_columns(corpus.info))
@@ -116,15 +116,15 @@ def test_a_loader_of_some_environments_has_their_graphs_alone(corpus, motif_tabl
 @pytest.mark.parametrize("cache", ["never", "always"])
 def test_splits_and_environments_narrow_each_other(corpus, cache):
     assert list(corpus.loader(8, split="ood_test", env=0, cache=cache)) == []
-    found = list(corpus.loader(8, split="id_val", env=0, cache=cache))
-    assert all(180 <= graph_id < 210 for graph_id in ids(found))
+    actual = list(corpus.loader(8, split="id_val", env=0, cache=cache))
+    assert all(180 <= graph_id < 210 for graph_id in ids(actual))
 
 
 @pytest.mark.parametrize("cache", ["never", "always"])
 def test_a_shuffled_epoch_has_every_graph_once(either, cache):
-    found = ids(either.loader(37, shuffle=True, cache=cache))
-    assert sorted(found) == list(range(300))
-    assert found != list(range(300))
+    actual = ids(either.loader(37, shuffle=True, cache=cache))
+    assert sorted(actual) == list(range(300))
+    assert actual != list(range(300))
 
 
 @pytest.mark.parametrize("cache", ["never", "always"])
@@ -152,9 +152,9 @@ def test_every_epoch_has_another_order_and_may_be_repeated(corpus, cache):
     assert ids(loader) == second
 
 
-def test_both_formats_have_one_shuffled_order_from_the_cache(trusted_path):
+def test_both_formats_have_one_shuffled_order_from_the_cache(verified_path):
     orders = [
-        ids(open_corpus(trusted_path, format=form).loader(37, shuffle=True))
+        ids(open_corpus(verified_path, format=form).loader(37, shuffle=True))
         for form in ("parquet", "zarr")
     ]
     assert orders[0] == orders[1]
@@ -176,8 +176,8 @@ def test_a_shuffled_batch_holds_whole_graphs(corpus, motif_table, cache):
 def test_shuffled_environments_are_filtered_first(corpus, motif_table):
     expected = np.flatnonzero(motif_table.graph["env_id"] == 1).tolist()
     for cache in ("never", "always"):
-        found = ids(corpus.loader(16, env=1, shuffle=True, cache=cache))
-        assert sorted(found) == expected
+        actual = ids(corpus.loader(16, env=1, shuffle=True, cache=cache))
+        assert sorted(actual) == expected
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,12 @@ def test_shuffled_environments_are_filtered_first(corpus, motif_table):
 @pytest.mark.parametrize("cache", ["never", "always"])
 def test_a_last_smaller_batch_is_dropped_on_demand(corpus, size, drop_last, batches, last, cache):
     loader = corpus.loader(size, drop_last=drop_last, cache=cache)
-    found = list(loader)
-    assert len(found) == len(loader) == batches
-    assert (found[-1].num_graphs if found else None) == last
+    actual = list(loader)
+    assert len(actual) == len(loader) == batches
+    assert (actual[-1].num_graphs if actual else None) == last
 
 
-def test_the_length_is_known_before_anything_is_read(corpus):
+def test_the_length_is_known_without_reading(corpus):
     assert len(corpus.loader(50)) == 6
     assert len(corpus.loader(50, split="train")) == 4
     assert len(corpus.loader(50, split=["id_val", "id_test"])) == 2
@@ -204,7 +204,7 @@ def test_the_length_counts_the_graphs_of_an_environment(corpus, motif_table):
     assert len(corpus.loader(7, split="train", env=2)) == -(-count // 7)
 
 
-def test_balanced_batches_hold_as_many_graphs_of_each_environment(corpus):
+def test_balanced_batches_contain_environments_equally_often(corpus):
     loader = corpus.loader(30, split="train", env_balanced=True)
     counts = [np.bincount(batch.env_id).tolist() for batch in loader]
     assert counts == [[10, 10, 10]] * 6
@@ -228,9 +228,9 @@ def test_balanced_epochs_differ_and_follow_the_seed(corpus):
     assert ids(corpus.loader(30, split="train", env_balanced=True, seed=6)) != first
 
 
-def test_a_small_environment_is_repeated_only_when_it_is_used_up():
+def test_a_small_environment_repeats_only_when_it_is_exhausted():
     env = np.array([0] * 8 + [1] * 2)
-    rows = _balanced(env, np.arange(10), 4, np.random.default_rng(0))
+    rows = _balance(env, np.arange(10), 4, np.random.default_rng(0))
     assert env[rows].tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
     small = rows[1::2].tolist()
     assert sorted(small[:2]) == sorted(small[2:4]) == [8, 9]
@@ -256,8 +256,8 @@ def test_balancing_may_be_limited_to_some_environments(corpus):
         ("parquet", {"cache": "always", "env_balanced": True}),
     ],
 )
-def test_editing_a_batch_changes_neither_the_corpus_nor_another_batch(trusted_path, form, options):
-    corpus = open_corpus(trusted_path, format=form)
+def test_editing_a_batch_changes_neither_the_corpus_nor_another_batch(verified_path, form, options):
+    corpus = open_corpus(verified_path, format=form)
     loader = corpus.loader(8, split="id_val", columns=("provenance.lambda",), **options)
     untouched = [batch.clone() for batch in loader]
     loader.epoch = 0
@@ -285,7 +285,7 @@ def test_editing_a_single_graph_does_not_change_the_corpus(either):
     assert torch.equal(either[5].x, expected)
 
 
-def test_leaving_an_epoch_early_leaves_no_thread_behind(corpus):
+def test_stopping_an_epoch_early_leaves_no_thread(corpus):
     before = threading.active_count()
     batches = iter(corpus.loader(16, cache="never"))
     next(batches)
@@ -293,7 +293,7 @@ def test_leaving_an_epoch_early_leaves_no_thread_behind(corpus):
     assert threading.active_count() == before
 
 
-def test_a_graph_of_a_corpus_is_found_by_its_number(either, motif_table):
+def test_a_graph_of_a_corpus_is_found_by_its_index(either, motif_table):
     table = motif_table.select(pyg_columns(either.info))
     for number in (0, 15, 16, 69, 70, 179, 180, 299):
         expected = data_list(table.slice(number, number + 1))[0]
@@ -301,7 +301,7 @@ def test_a_graph_of_a_corpus_is_found_by_its_number(either, motif_table):
     assert either[-1].graph_id.tolist() == [299]
 
 
-def test_a_graph_comes_from_the_cache_where_there_is_one(corpus, monkeypatch):
+def test_a_graph_is_read_from_the_cache_if_it_exists(corpus, monkeypatch):
     corpus.hot(build=True)
     monkeypatch.setattr(corpus, "read_group", None)
     assert corpus[200].graph_id.tolist() == [200]
@@ -330,7 +330,7 @@ def test_a_corpus_counts_its_graphs_by_split(corpus):
 
 
 @pytest.mark.parametrize("hot", [False, True])
-def test_a_table_of_a_corpus_holds_what_was_asked_for(either, motif_table, hot):
+def test_a_table_of_a_corpus_holds_the_selected_graphs_and_columns(either, motif_table, hot):
     either.hot(build=hot)
     assert either.table().equals(motif_table)
     assert either.table(split="id_val").equals(motif_table.slice(180, 210))
@@ -368,7 +368,9 @@ def test_a_pyg_dataset_of_a_corpus_has_the_graphs_of_a_split(corpus):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("view", ["loader", "to_pyg", "table"])
-def test_what_a_corpus_lacks_is_refused_at_once_with_a_guess(corpus, view, options, text):
+def test_unknown_splits_environments_and_columns_are_refused_with_a_suggestion(
+    corpus, view, options, text
+):
     arguments = (8,) if view == "loader" else ()
     with pytest.raises(UsageError) as error:
         getattr(corpus, view)(*arguments, **options)
@@ -376,9 +378,9 @@ def test_what_a_corpus_lacks_is_refused_at_once_with_a_guess(corpus, view, optio
 
 
 @pytest.mark.parametrize("view", ["loader", "to_pyg"])
-def test_a_column_pyg_cannot_carry_is_refused(corpus, view):
+def test_a_column_that_pyg_cannot_hold_is_refused(corpus, view):
     arguments = (8,) if view == "loader" else ()
-    with pytest.raises(UsageError, match=r"column `provenance\.parents` holds lists"):
+    with pytest.raises(UsageError, match=r"column `provenance\.parents` is ragged"):
         getattr(corpus, view)(*arguments, columns=["provenance.parents"])
 
 
@@ -392,7 +394,7 @@ def test_a_column_pyg_cannot_carry_is_refused(corpus, view):
          'env_balanced needs random access; use `cache="auto"`'),
     ],
 )  # fmt: skip
-def test_a_loader_that_makes_no_sense_is_refused(corpus, size, options, text):
+def test_invalid_loader_options_are_refused(corpus, size, options, text):
     with pytest.raises(UsageError) as error:
         corpus.loader(size, **options)
     assert str(error.value) == text
@@ -401,11 +403,13 @@ def test_a_loader_that_makes_no_sense_is_refused(corpus, size, options, text):
 def test_a_batch_too_small_for_all_environments_is_refused(corpus):
     with pytest.raises(UsageError) as error:
         list(corpus.loader(2, split="train", env_balanced=True))
-    assert str(error.value) == ("a batch of 2 cannot contain all 3 environments; increase the batch size")
+    assert str(error.value) == (
+        "a batch of 2 cannot contain all 3 environments; increase the batch size"
+    )
 
 
-def test_batches_are_cut_from_tables_of_any_length(corpus, monkeypatch, motif_table):
-    """Row groups may be empty after a filter, shorter than a batch, or as long as many."""
+def test_rebatching_accepts_tables_of_any_length(corpus, monkeypatch, motif_table):
+    """Row groups may be empty after filtering, or shorter or longer than a batch."""
     cuts = [0, 0, 3, 3, 40, 41, 180]
     parts = [motif_table.slice(a, b).select(pyg_columns(corpus.info)) for a, b in pairwise(cuts)]
     monkeypatch.setattr(corpus, "groups", lambda split: list(range(len(parts))))

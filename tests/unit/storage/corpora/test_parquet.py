@@ -26,13 +26,13 @@ NAME = "shard.parquet"
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A folder that many examples of one property may share."""
+    """Return a folder that all examples of a property share."""
     return tmp_path_factory.mktemp("parquet")
 
 
 @pytest.fixture
 def shard(tmp_path):
-    """The path of a shard that holds the tiny table."""
+    """Return the path of a shard with the tiny table."""
     write_parquet(tmp_path / NAME, [tiny_table()], tiny_info())
     return tmp_path / NAME
 
@@ -41,15 +41,15 @@ def open_shard(path, **options):
     return ParquetShard(Location.at(path.parent), path.name, **options)
 
 
-def refused(path, **options):
-    """Return why a shard is refused, without its folder."""
+def read_error(path, **options):
+    """Return the error of reading a shard, without its folder."""
     with pytest.raises(ArtifactError) as error:
         open_shard(path, **options).read()
     return str(error.value).removeprefix(f"{path.parent}/")
 
 
 def rewrite(path, change):
-    """Write the tiny shard again after ``change`` of its Arrow table."""
+    """Rewrite the tiny shard after applying ``change`` to its Arrow table."""
     pq.write_table(change(to_arrow(tiny_table(), tiny_info())), path)
 
 
@@ -60,22 +60,22 @@ def replaced(table, name, values):
 
 @settings(max_examples=60)
 @given(tables())
-def test_what_was_written_is_read(folder, example):
+def test_a_written_shard_is_read(folder, example):
     table, info = example
     write_parquet(folder / NAME, [table], info, row_group=4)
-    found = open_shard(folder / NAME, rows=len(table))
-    assert found.info == info
-    assert found.read().equals(table)
+    actual = open_shard(folder / NAME, rows=len(table))
+    assert actual.info == info
+    assert actual.read().equals(table)
 
 
 @settings(max_examples=30)
 @given(tables(min_graphs=1))
-def test_row_groups_are_the_pieces_of_a_shard(folder, example):
+def test_row_groups_concatenate_to_the_shard(folder, example):
     table, info = example
     write_parquet(folder / NAME, [table], info, row_group=2)
-    found = open_shard(folder / NAME)
-    pieces = list(found.iter_groups())
-    assert found.groups == [len(piece) for piece in pieces]
+    actual = open_shard(folder / NAME)
+    pieces = list(actual.iter_groups())
+    assert actual.groups == [len(piece) for piece in pieces]
     assert concat(pieces).equals(table)
 
 
@@ -91,7 +91,7 @@ def test_equal_tables_give_equal_bytes(folder, example):
 
 @settings(max_examples=25)
 @given(tables(), st.integers(1, 4))
-def test_graphs_that_come_in_parts_give_the_same_bytes(folder, example, size):
+def test_chunked_input_gives_the_same_bytes(folder, example, size):
     table, info = example
     write_parquet(folder / "one", [table], info, row_group=3)
     write_parquet(folder / "two", rechunk([table], size), info, row_group=3)
@@ -99,12 +99,12 @@ def test_graphs_that_come_in_parts_give_the_same_bytes(folder, example, size):
 
 
 def test_a_shard_read_and_written_again_has_the_same_bytes(shard, tmp_path):
-    found = open_shard(shard)
-    write_parquet(tmp_path / "again", [found.read()], found.info)
+    actual = open_shard(shard)
+    write_parquet(tmp_path / "again", [actual.read()], actual.info)
     assert (tmp_path / "again").read_bytes() == shard.read_bytes()
 
 
-def test_a_slice_of_a_table_is_written_without_the_rest(tmp_path):
+def test_writing_a_slice_writes_only_its_graphs(tmp_path):
     table, part = tiny_table(), tiny_table().slice(1, 2)
     write_parquet(tmp_path / NAME, [part], tiny_info())
     assert open_shard(tmp_path / NAME).read().equals(table.take([1]))
@@ -120,10 +120,10 @@ def test_a_slice_of_an_arrow_table_holds_the_graphs_of_its_rows(example, start):
 
 def test_one_row_group_is_read_alone(tmp_path):
     write_parquet(tmp_path / NAME, [tiny_table()], tiny_info(), row_group=2)
-    found = open_shard(tmp_path / NAME)
-    assert found.groups == [2, 1]
-    assert len(found) == 3
-    last = found.read(group=1)
+    actual = open_shard(tmp_path / NAME)
+    assert actual.groups == [2, 1]
+    assert len(actual) == 3
+    last = actual.read(group=1)
     assert last.graph["graph_id"].tolist() == [12]
     assert last.node_ptr.tolist() == [0, 0]
 
@@ -136,13 +136,13 @@ def test_row_groups_hold_4096_graphs(tmp_path):
 
 def test_a_shard_without_row_groups_has_no_graphs(tmp_path):
     pq.ParquetWriter(tmp_path / NAME, arrow_schema(tiny_info())).close()
-    found = open_shard(tmp_path / NAME, rows=0)
-    assert found.groups == []
-    assert found.read().equals(tiny_table().slice(0, 0))
+    actual = open_shard(tmp_path / NAME, rows=0)
+    assert actual.groups == []
+    assert actual.read().equals(tiny_table().slice(0, 0))
 
 
 def test_splits_of_nodes_may_span_row_groups(tmp_path):
-    """Arrow itself cannot read lists of words that differ from one row group to the next."""
+    """Arrow cannot read dictionary lists whose dictionaries differ between row groups."""
     split = Column(name="node_split", axis="node", dtype="int8", vocabulary=("train", "all"))
     columns = (*tiny_info().columns, split)
     info = msgspec.structs.replace(tiny_info(), columns=columns)
@@ -161,7 +161,7 @@ def test_some_columns_are_read_without_the_others(shard):
     assert decode_texts(table.lists("graph", "smiles")) == ["CCO", "é", ""]
 
 
-def test_what_is_read_cannot_be_edited(shard):
+def test_arrays_that_were_read_are_read_only(shard):
     table = open_shard(shard).read()
     assert not table.node["node_feat"].flags.writeable
     assert not table.graph["graph_id"].flags.writeable
@@ -227,7 +227,7 @@ def test_sizes_follow_the_origin_and_provenance_is_one_struct():
     ]  # fmt: skip
 
 
-def test_the_footer_explains_a_lone_shard(shard):
+def test_the_footer_describes_a_single_shard(shard):
     footer = json.loads(pq.read_metadata(shard).metadata[b"gsx"])
     assert footer["name"] == "tiny"
     assert footer["outputs"] == ["yes", "no"]
@@ -236,7 +236,7 @@ def test_the_footer_explains_a_lone_shard(shard):
     assert described["env_id"] == "environment, -1 unknown"
 
 
-def test_pages_are_compressed_and_only_whole_numbers_and_words_have_dictionaries(shard):
+def test_pages_are_compressed_and_only_integers_and_text_have_dictionaries(shard):
     group = pq.read_metadata(shard).row_group(0)
     columns = [group.column(at) for at in range(group.num_columns)]
     assert {column.compression for column in columns} == {"ZSTD"}
@@ -250,25 +250,27 @@ def test_pages_are_compressed_and_only_whole_numbers_and_words_have_dictionaries
 
 
 def test_a_missing_shard_is_refused(tmp_path):
-    assert refused(tmp_path / "gone").startswith("gone cannot be read as Parquet: ")
+    assert read_error(tmp_path / "gone").startswith("gone cannot be read as Parquet: ")
 
 
 def test_a_file_that_is_not_parquet_is_refused(tmp_path):
     (tmp_path / "text").write_text("graph_id,label\n1,2\n")
-    assert refused(tmp_path / "text").startswith("text cannot be read as Parquet: ")
+    assert read_error(tmp_path / "text").startswith("text cannot be read as Parquet: ")
 
 
 def test_a_foreign_shard_is_refused(tmp_path):
     pq.write_table(pa.table({"graph_id": [1, 2]}), tmp_path / "other")
-    assert refused(tmp_path / "other") == (
+    assert read_error(tmp_path / "other") == (
         "other has no `gsx` entry in its footer: it is not a gsx shard."
     )
 
 
 @pytest.mark.parametrize("footer", [b"{", b'{"name": "tiny"}', b'{"color": 1}', b"\xff", b"[]"])
-def test_a_footer_that_describes_no_corpus_is_refused(tmp_path, footer):
+def test_a_footer_without_a_corpus_description_is_refused(tmp_path, footer):
     rewrite(tmp_path / NAME, lambda table: table.replace_schema_metadata({"gsx": footer}))
-    assert refused(tmp_path / NAME).startswith(f"{NAME} has a `gsx` footer that cannot be read: ")
+    assert read_error(tmp_path / NAME).startswith(
+        f"{NAME} has a `gsx` footer that cannot be read: "
+    )
 
 
 @pytest.mark.parametrize("field", [{"dtype": "int33"}, {"dtype": "object"}, {"width": 0}])
@@ -278,7 +280,9 @@ def test_a_footer_with_an_impossible_column_is_refused(tmp_path, field):
     info = msgspec.structs.replace(info, columns=(*info.columns, changed))
     footer = {"gsx": msgspec.json.encode(info)}
     rewrite(tmp_path / NAME, lambda table: table.replace_schema_metadata(footer))
-    assert refused(tmp_path / NAME).startswith(f"{NAME} has a `gsx` footer that cannot be read: ")
+    assert read_error(tmp_path / NAME).startswith(
+        f"{NAME} has a `gsx` footer that cannot be read: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +297,7 @@ def test_a_footer_with_an_impossible_column_is_refused(tmp_path, field):
 )
 def test_columns_that_the_footer_does_not_describe_are_refused(tmp_path, change):
     rewrite(tmp_path / NAME, change)
-    assert refused(tmp_path / NAME) == f"{NAME} has columns that do not match its footer."
+    assert read_error(tmp_path / NAME) == f"{NAME} has columns that do not match its footer."
 
 
 def test_words_outside_the_vocabulary_are_refused(tmp_path):
@@ -301,10 +305,12 @@ def test_words_outside_the_vocabulary_are_refused(tmp_path):
         return replaced(table, "split", ["train", "dev", "dev"])
 
     rewrite(tmp_path / NAME, rename)
-    assert refused(tmp_path / NAME) == (f"{NAME}: column `split` holds ['dev'], which its vocabulary lacks")
+    assert read_error(tmp_path / NAME) == (
+        f"{NAME}: column `split` holds ['dev'], which its vocabulary lacks"
+    )
 
 
-def test_words_may_be_plain_strings():
+def test_text_columns_may_be_plain_strings():
     arrow = to_arrow(tiny_table(), tiny_info())
     plain = arrow.set_column(1, "split", arrow.column("split").cast(pa.string()))
     assert from_arrow(plain, tiny_info().columns, "here").equals(tiny_table())
@@ -320,40 +326,45 @@ def test_nulls_are_refused():
 
 def test_lists_that_disagree_with_the_number_of_nodes_are_refused(tmp_path):
     rewrite(tmp_path / NAME, lambda table: replaced(table, "num_nodes", [3, 0, 1]))
-    assert refused(tmp_path / NAME) == f"{NAME}: list lengths of `node_feat` do not match num_nodes"
+    assert (
+        read_error(tmp_path / NAME) == f"{NAME}: list lengths of `node_feat` do not match num_nodes"
+    )
 
 
 def test_edges_that_leave_their_graph_are_refused(tmp_path):
     rewrite(tmp_path / NAME, lambda table: replaced(table, "edge_dst", [[1, 0, 2, 9], [0], []]))
-    assert refused(tmp_path / NAME) == (
-        f"{NAME}: graph 10: edge 3 has edge_dst 9, but the graph has 3 nodes (1 such edges in total)"
+    assert read_error(tmp_path / NAME) == (
+        f"{NAME}: graph 10: edge 3 has edge_dst 9, but the graph has 3 nodes "
+        "(1 such edges in total)"
     )
 
 
 def test_text_that_is_not_utf8_is_refused(tmp_path):
     text = Ragged(np.array([0, 1, 2, 2]), np.array([0xC3, 0xA9], dtype=np.uint8))
     write_parquet(tmp_path / NAME, [tiny_table().with_columns(graph={"smiles": text})], tiny_info())
-    assert refused(tmp_path / NAME).startswith(f"{NAME} is damaged: ")
+    assert read_error(tmp_path / NAME).startswith(f"{NAME} is damaged: ")
 
 
-def test_another_number_of_graphs_than_the_manifest_says_is_refused(shard):
-    assert refused(shard, rows=4) == f"{NAME} holds 3 graphs; the manifest lists 4"
+def test_a_wrong_number_of_graphs_is_refused(shard):
+    assert read_error(shard, rows=4) == f"{NAME} holds 3 graphs; the manifest lists 4"
 
 
-def test_row_groups_that_do_not_add_up_are_refused(shard, monkeypatch):
+def test_inconsistent_row_groups_are_refused(shard, monkeypatch):
     monkeypatch.setattr(ParquetShard, "groups", [1])
-    assert refused(shard) == (f"{NAME} is damaged: its row groups hold 1 graphs, its footer lists 3")
+    assert read_error(shard) == (
+        f"{NAME} is damaged: its row groups hold 1 graphs, its footer lists 3"
+    )
 
 
-def test_a_row_group_that_would_fill_the_memory_is_refused(shard, monkeypatch):
+def test_a_decompression_bomb_is_refused(shard, monkeypatch):
     monkeypatch.setattr(parquet, "MAX_ROW_GROUP_BYTES", 100)
     size = pq.read_metadata(shard).row_group(0).total_byte_size
-    assert refused(shard) == (
+    assert read_error(shard) == (
         f"{NAME}: row group 0 would decompress to {size} bytes, above the limit of 100"
     )
 
 
-def test_more_values_than_lists_can_count_are_not_written(tmp_path):
+def test_more_values_than_32_bit_offsets_allow_are_not_written(tmp_path):
     many = np.array([0, 2**31])
     one = GraphTable(many, np.array([0, 0]), edge=tiny_table().slice(2, 3).edge)
     one = one.with_columns(graph=tiny_table().slice(0, 1).graph, node={"node_feat": np.zeros(2)})
@@ -365,18 +376,18 @@ def test_more_values_than_lists_can_count_are_not_written(tmp_path):
     )
 
 
-def test_features_without_width_are_not_written(tmp_path):
+def test_features_of_width_zero_are_not_written(tmp_path):
     """Arrow would end the process with a division by zero."""
     columns = (Column(name="node_feat", axis="node", dtype="float32", width=0),)
     info = msgspec.structs.replace(tiny_info(), columns=columns)
     table = tiny_table().with_columns(node={"node_feat": np.zeros((4, 0), dtype=np.float32)})
     with pytest.raises(TableError) as error:
         write_parquet(tmp_path / NAME, [table], info)
-    assert str(error.value) == "column `node_feat` is 0 wide"
+    assert str(error.value) == "column `node_feat` has width 0; minimum is 1"
 
 
 def outcome(path, data):
-    """Return ``refused`` or ``same``; anything else that may come of damaged bytes fails."""
+    """Return ``refused`` or ``same``; fail on any other effect of damaged bytes."""
     path.write_bytes(data)
     try:
         table = open_shard(path, rows=3).read()
@@ -393,7 +404,7 @@ def test_a_truncated_shard_is_refused_wherever_it_was_cut(shard, tmp_path):
 
 
 def last_bytes(path):
-    """Yield where the last page of every column ends."""
+    """Yield the end of the last page of every column."""
     group = pq.read_metadata(path).row_group(0)
     for column in (group.column(at) for at in range(group.num_columns)):
         pages = column.has_dictionary_page and column.dictionary_page_offset
@@ -408,7 +419,7 @@ def test_a_damaged_byte_in_any_column_is_refused(shard, tmp_path):
         assert outcome(tmp_path / "flipped", damaged) == "refused"
 
 
-def test_a_flipped_bit_is_refused_or_harmless_wherever_it_is(shard, tmp_path):
+def test_any_flipped_bit_is_refused_or_harmless(shard, tmp_path):
     data = shard.read_bytes()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     random = np.random.default_rng(0)

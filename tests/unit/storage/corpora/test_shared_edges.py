@@ -1,4 +1,4 @@
-"""Replicas of graphs of labelled nodes: structure stored once, held-out nodes untouched."""
+"""Replicas of node-labelled graphs: edges are stored once, held-out nodes stay unchanged."""
 
 import json
 from itertools import pairwise
@@ -36,32 +36,32 @@ def generate(made, folder=None, **options):
 
 
 def dense(table, info):
-    found = node_features(table, info)
-    return found if isinstance(found, np.ndarray) else found.toarray()
+    actual = node_features(table, info)
+    return actual if isinstance(actual, np.ndarray) else actual.toarray()
 
 
-def test_only_chosen_features_of_training_nodes_are_moved(made):
+def test_only_selected_features_of_training_nodes_are_extrapolated(made):
     corpus = Corpus(generate(made))
     table = corpus.table()
     assert len(table) == 4
     before = dense(table.slice(0, 1), corpus.info)
     train = table.slice(0, 1).dense("node", "node_split") == 0
     chosen = np.arange(12) >= 6
-    seen = [before]
+    earlier = [before]
     for row in range(1, 4):
         after = dense(table.slice(row, row + 1), corpus.info)
         assert np.array_equal(after[~train], before[~train])
         assert np.array_equal(after[:, ~chosen], before[:, ~chosen])
         assert (after[train][:, chosen] != before[train][:, chosen]).mean() > 0.3
-        assert not any(np.array_equal(after, other) for other in seen)
-        seen.append(after)
+        assert not any(np.array_equal(after, other) for other in earlier)
+        earlier.append(after)
     if made["sparse"]:
         values = table.lists("node", "node_feat_value").values
         assert (values != 0).all()
         assert len(values) < 0.9 * table.total_nodes * 12
 
 
-def test_further_rounds_go_on_from_where_the_first_one_led(made):
+def test_replicas_of_replicas_are_supported(made):
     one, two = (
         Corpus(generate(made, replicas=1, featx_rounds=rounds)).table() for rounds in (1, 2)
     )
@@ -74,7 +74,7 @@ def test_further_rounds_go_on_from_where_the_first_one_led(made):
     assert np.array_equal(second[:, :6], before[:, :6])
 
 
-def test_replicas_keep_labels_and_splits_and_moved_nodes_have_an_environment(made):
+def test_replicas_keep_labels_and_splits_and_changed_nodes_get_an_environment(made):
     corpus = Corpus(generate(made))
     table = corpus.table()
     source, replica = table.slice(0, 1), table.slice(1, 2)
@@ -91,7 +91,7 @@ def test_replicas_keep_labels_and_splits_and_moved_nodes_have_an_environment(mad
 
 
 @pytest.mark.parametrize("form", ["parquet", "zarr"])
-def test_the_structure_lies_on_disk_once_and_is_read_with_every_replica(made, form):
+def test_shared_edges_are_stored_once_and_read_with_every_replica(made, form):
     corpus = Corpus(generate(made, formats=[form]), format=form)
     stored = [corpus.read_shard(number) for number in range(len(corpus.shards))]
     assert [part.total_edges for part in stored] == [480, 0]
@@ -169,7 +169,7 @@ def test_held_out_labels_reach_no_weights(made, tmp_path):
 
 @pytest.mark.parametrize(
     ("limit", "most"),
-    [("extrapolating.nodes.REPLICA_NODES", 500), ("shards.SHARD_BYTES", 1 << 15)],
+    [("augmented.replicas.REPLICA_NODES", 500), ("sharded_build.SHARD_BYTES", 1 << 15)],
 )
 def test_shards_of_replicas_do_not_change_them(made, tmp_path, monkeypatch, limit, most):
     whole = Corpus(generate(made, tmp_path / "a"))
@@ -188,7 +188,7 @@ def test_replicas_can_be_exported_and_generated_again(made, tmp_path):
     assert [row["id"] for row in again.environments] == [0, 1, 2, 3, 4, 5]
 
 
-# Bad input
+# Invalid input
 
 
 @pytest.mark.parametrize(
@@ -229,19 +229,21 @@ def test_a_replica_without_its_parent_is_refused(made):
     table = Corpus(generate(made)).table()
     known = edge_owners([table])
     lost = known.with_columns(graph={"graph_id": np.array([99])})
-    with pytest.raises(ArtifactError, match="graph 8 shares the edges of graph 7, which is missing"):
+    with pytest.raises(
+        ArtifactError, match="graph 8 shares the edges of graph 7, which is missing"
+    ):
         restore_shared_edges(table, lost, "here")
 
 
 def test_the_command_repeats_a_graph(tmp_path):
     key = Corpus(run_recipe(tmp_path, '[prepare]\ndataset = "cbas-color"\n')["prepare"]).key
-    said = command("generate", key, "--featx", "--replicas", 2, "--json", "--store", tmp_path)
-    made = json.loads(said.out)
+    result = command("generate", key, "--featx", "--replicas", 2, "--json", "--store", tmp_path)
+    made = json.loads(result.out)
     assert made["counts"] == {"all": 3}
     assert made["nodes"]["train"] == 3 * 420
     assert made["nodes"]["ood_test"] == 70
     shown = command("show", made["key"], "--store", tmp_path).out
-    assert "features moved: 2 replicas, 840 nodes, 4 features; 0 came out as they were" in shown
+    assert "extrapolated: 2 replicas, 840 nodes, 4 features; 0 unchanged" in shown
     refused = command("generate", key, "--options", "111", "--store", tmp_path)
     assert refused.code == 4
     assert "labels nodes" in refused.err

@@ -1,4 +1,4 @@
-"""Verifying a corpus reads every graph: what breaks a rule is found though every hash matches."""
+"""Verification reads every graph: invalid graphs are detected despite matching hashes."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from tests.support.strategies import tiny_info, tiny_table
 
 
 def unchecked_corpus(tmp_path, monkeypatch, tables, formats=("parquet",)):
-    """Publish a corpus without the checks every writer makes; hashes match all the same."""
+    """Publish a corpus without validation; its hashes match."""
     shards = [Shard(split, 0, 1, 0, len(table)) for split, table in tables.items()]
     with monkeypatch.context() as patch:
         patch.setattr(corpus_writer, "validate_table", lambda table, info: table)
@@ -63,7 +63,7 @@ def with_ids(*ids):
 
 
 @pytest.mark.parametrize("formats", [("parquet",), ("zarr",), ("parquet", "zarr")])
-def test_an_honest_corpus_passes(tmp_path, monkeypatch, formats):
+def test_a_valid_corpus_passes(tmp_path, monkeypatch, formats):
     result = verify_artifact(unchecked_corpus(tmp_path, monkeypatch, honest(), formats).location)
     assert result.problems == ()
     assert result.graphs == 3 * len(formats)
@@ -81,18 +81,18 @@ def test_an_honest_corpus_passes(tmp_path, monkeypatch, formats):
         (with_ids(5, 12), "graph_id 12 belongs to more than one graph"),
     ],
 )
-def test_graphs_that_break_the_rules_are_found_though_every_hash_matches(
+def test_invalid_graphs_are_detected_despite_matching_hashes(
     tmp_path, monkeypatch, form, tables, text
 ):
     artifact = unchecked_corpus(tmp_path, monkeypatch, tables, (form,))
-    said = gsx("verify", artifact.location.local)
-    assert said.code == 3
+    result = gsx("verify", artifact.location.local)
+    assert result.code == 3
     folder = {"parquet": "data", "zarr": "zarr"}[form]
-    assert f"{folder} holds invalid graphs: " in said.out
-    assert text in said.out
+    assert f"{folder} holds invalid graphs: " in result.out
+    assert text in result.out
 
 
-def test_a_corpus_that_miscounts_its_graphs_is_found(tmp_path, monkeypatch):
+def test_wrong_counts_in_the_manifest_are_detected(tmp_path, monkeypatch):
     artifact = unchecked_corpus(tmp_path, monkeypatch, honest())
     manifest = artifact.location.local / "manifest.json"
     document = json.loads(manifest.read_text())
@@ -104,21 +104,19 @@ def test_a_corpus_that_miscounts_its_graphs_is_found(tmp_path, monkeypatch):
     )
 
 
-def test_a_shard_of_a_split_that_does_not_exist_is_found(tmp_path, monkeypatch):
+def test_a_shard_of_an_unknown_split_is_detected(tmp_path, monkeypatch):
     tables = {"holiday": honest()["train"]}
     (problem,) = verify_artifact(unchecked_corpus(tmp_path, monkeypatch, tables).location).problems
-    assert problem.what == (
-        "holds invalid graphs: `holiday` is not the name of a split"
-    )
+    assert problem.what == ("holds invalid graphs: `holiday` is not the name of a split")
 
 
-def test_a_corpus_without_any_shard_is_found(tmp_path):
+def test_a_corpus_without_shards_is_detected(tmp_path):
     artifact = blob(Store.at(tmp_path / "store"), {"corpus.json": b"{}"}, kind="corpus")
     (problem,) = verify_artifact(artifact.location).problems
     assert (problem.path, problem.what) == ("data", "has no shards, and neither has `zarr`")
 
 
-def test_two_formats_with_different_graphs_are_found(tmp_path, monkeypatch):
+def test_different_graphs_in_two_formats_are_detected(tmp_path, monkeypatch):
     other = honest()
     feat = other["train"].dense("node", "node_feat") + 1
     other["train"] = other["train"].with_columns(node={"node_feat": feat})
@@ -135,11 +133,11 @@ def test_two_formats_with_different_graphs_are_found(tmp_path, monkeypatch):
     assert (problem.path, problem.what) == ("zarr", "holds different graphs than `data`")
 
 
-def test_a_corpus_found_bad_is_not_remembered_as_good(tmp_path, monkeypatch):
+def test_an_invalid_corpus_is_not_marked_as_verified(tmp_path, monkeypatch):
     artifact = unchecked_corpus(tmp_path, monkeypatch, with_nan())
-    given = shutil.copytree(artifact.location.local, tmp_path / "given")
+    received = shutil.copytree(artifact.location.local, tmp_path / "given")
     before = len(list(verification_cache_dir().iterdir()))
-    assert verify_artifact(Location.at(given)).problems
+    assert verify_artifact(Location.at(received)).problems
     assert len(list(verification_cache_dir().iterdir())) == before
 
 

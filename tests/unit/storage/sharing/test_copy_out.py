@@ -1,4 +1,4 @@
-"""A copy is whole, verified and never overwrites anything."""
+"""A copy is complete, verified and never overwrites anything."""
 
 import errno
 import shutil
@@ -8,7 +8,7 @@ import pytest
 from gsx.errors import ArtifactError, StoreError
 from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Artifact, Store
-from gsx.storage.sharing import copy_out as module
+from gsx.storage.sharing import copy_out
 from gsx.storage.sharing.copy_out import copy_artifact
 from tests.support.artifacts import blob, contents
 
@@ -18,8 +18,8 @@ def artifact(tmp_path):
     return blob(Store.at(tmp_path / "store"))
 
 
-def alone(tmp_path):
-    """Return what lies beside the store: no temporary folder may be left."""
+def entries_next_to_store(tmp_path):
+    """Return the entries next to the store, where no temporary folder may remain."""
     return sorted(path.name for path in tmp_path.iterdir() if path.name != "store")
 
 
@@ -28,7 +28,7 @@ def test_a_copy_holds_the_same_files(artifact, tmp_path):
     assert target == tmp_path / "deep" / "out"
     assert contents(target) == contents(artifact.location.local)
     assert Artifact.open(Location.at(target)).manifest == artifact.manifest
-    assert alone(tmp_path) == ["deep"]
+    assert entries_next_to_store(tmp_path) == ["deep"]
 
 
 def test_an_empty_folder_may_be_the_target(artifact, tmp_path):
@@ -49,18 +49,20 @@ def test_the_working_folder_may_be_the_target(artifact, tmp_path, monkeypatch):
 def test_a_target_that_is_not_empty_is_refused_and_left(artifact, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("do not lose")
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError) as error:
         copy_artifact(artifact, tmp_path / "out")
-    assert str(caught.value) == (
+    assert str(error.value) == (
         f"{tmp_path / 'out'} is not empty; nothing was written. Choose an empty or new directory."
     )
     assert contents(tmp_path / "out") == {"thesis.txt": b"do not lose"}
-    assert alone(tmp_path) == ["out"]
+    assert entries_next_to_store(tmp_path) == ["out"]
 
 
 def test_a_target_that_is_a_file_is_refused_and_left(artifact, tmp_path):
     (tmp_path / "out").write_text("do not lose")
-    with pytest.raises(StoreError, match=r"out is not a directory; nothing was written\. Choose another"):
+    with pytest.raises(
+        StoreError, match=r"out is not a directory; nothing was written\. Choose another"
+    ):
         copy_artifact(artifact, tmp_path / "out")
     assert (tmp_path / "out").read_text() == "do not lose"
 
@@ -79,7 +81,9 @@ def test_a_target_that_is_a_link_is_refused(artifact, tmp_path, full):
     if full:
         (tmp_path / "elsewhere" / "x").write_text("x")
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match=r"out is a symbolic link; nothing was written\. Choose a directory"):
+    with pytest.raises(
+        StoreError, match=r"out is a symbolic link; nothing was written\. Choose a directory"
+    ):
         copy_artifact(artifact, tmp_path / "out")
 
 
@@ -125,10 +129,10 @@ def test_a_damaged_artifact_is_not_copied(artifact, tmp_path, data, there):
         path.write_bytes(data)
     if there:
         (tmp_path / "out").mkdir()
-    with pytest.raises(ArtifactError) as caught:
+    with pytest.raises(ArtifactError) as error:
         copy_artifact(artifact, tmp_path / "out")
-    assert str(caught.value).startswith(f"{artifact.location.url} is damaged:\n  data/a.bin ")
-    assert alone(tmp_path) == (["out"] if there else [])
+    assert str(error.value).startswith(f"{artifact.location.url} is damaged:\n  data/a.bin ")
+    assert entries_next_to_store(tmp_path) == (["out"] if there else [])
     assert not there or contents(tmp_path / "out") == {}
 
 
@@ -137,23 +141,23 @@ def test_a_full_disk_leaves_nothing_behind(artifact, tmp_path, monkeypatch):
         target.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module.shutil, "copyfileobj", full)
+    monkeypatch.setattr(copy_out.shutil, "copyfileobj", full)
     with pytest.raises(StoreError, match=r"no space left on .*out\. Nothing was written there"):
         copy_artifact(artifact, tmp_path / "out")
-    assert alone(tmp_path) == []
+    assert entries_next_to_store(tmp_path) == []
 
 
 def test_an_interrupted_copy_leaves_nothing_behind(artifact, tmp_path, monkeypatch):
     def interrupt(source, target, length):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.shutil, "copyfileobj", interrupt)
+    monkeypatch.setattr(copy_out.shutil, "copyfileobj", interrupt)
     with pytest.raises(KeyboardInterrupt):
         copy_artifact(artifact, tmp_path / "out")
-    assert alone(tmp_path) == []
+    assert entries_next_to_store(tmp_path) == []
 
 
-def test_a_copy_that_a_killed_process_left_half_done_does_not_get_in(artifact, tmp_path):
+def test_an_incomplete_copy_of_a_killed_process_is_not_used(artifact, tmp_path):
     import os
 
     leftover = tmp_path / f".out.{os.getpid()}.tmp"
@@ -161,29 +165,29 @@ def test_a_copy_that_a_killed_process_left_half_done_does_not_get_in(artifact, t
     (leftover / "stranger").write_bytes(b"half")
     copy_artifact(artifact, tmp_path / "out")
     assert contents(tmp_path / "out") == contents(artifact.location.local)
-    assert alone(tmp_path) == ["out"]
+    assert entries_next_to_store(tmp_path) == ["out"]
 
 
 def test_an_artifact_without_a_run_record_is_copied_without_one(artifact, tmp_path):
-    given = shutil.copytree(artifact.location.local, tmp_path / "given")
-    (given / "run.json").unlink()
-    target = copy_artifact(Artifact.open(Location.at(given)), tmp_path / "out")
-    assert contents(target) == contents(given)
+    received = shutil.copytree(artifact.location.local, tmp_path / "given")
+    (received / "run.json").unlink()
+    target = copy_artifact(Artifact.open(Location.at(received)), tmp_path / "out")
+    assert contents(target) == contents(received)
 
 
-def test_a_remote_artifact_is_copied_here(tmp_path):
+def test_a_remote_artifact_is_copied_to_a_local_directory(tmp_path):
     store = Store.at("memory://copied")
-    made = blob(store)
-    target = copy_artifact(store.find("blob", made.key), tmp_path / "out")
-    assert Artifact.open(Location.at(target)).manifest == made.manifest
-    made.location.fs.rm("/copied", recursive=True)
+    artifact = blob(store)
+    target = copy_artifact(store.find("blob", artifact.key), tmp_path / "out")
+    assert Artifact.open(Location.at(target)).manifest == artifact.manifest
+    artifact.location.fs.rm("/copied", recursive=True)
 
 
 def test_a_remote_artifact_with_other_bytes_of_the_same_size_is_not_copied(tmp_path):
     store = Store.at("memory://swapped")
-    made = blob(store)
-    made.location.fs.pipe_file(made.location.path("data/a.bin"), b"FIRST")
+    artifact = blob(store)
+    artifact.location.fs.pipe_file(artifact.location.path("data/a.bin"), b"FIRST")
     with pytest.raises(ArtifactError, match=r"data/a\.bin does not match the SHA-256"):
-        copy_artifact(store.find("blob", made.key), tmp_path / "out")
-    assert alone(tmp_path) == []
-    made.location.fs.rm("/swapped", recursive=True)
+        copy_artifact(store.find("blob", artifact.key), tmp_path / "out")
+    assert entries_next_to_store(tmp_path) == []
+    artifact.location.fs.rm("/swapped", recursive=True)

@@ -1,4 +1,4 @@
-"""Signatures over manifests: who signed what is checked before anything is believed."""
+"""Signatures of manifests are verified before any file is read."""
 
 import shutil
 
@@ -35,88 +35,90 @@ def keys(tmp_path):
 
 def test_a_signed_artifact_is_verified_pulled_and_keeps_its_signature(ours, theirs, keys, tmp_path):
     secret, public = keys
-    made = blob(theirs)
-    said = gsx("sign", made.key, "--key", secret, "--store", theirs.location.url)
-    assert said.out.startswith(f"signed by {read_public_key(public).name}\n")
-    assert gsx("verify", made.location.url, "--signature", public).code == 0
-    got = gsx("pull", made.location.url, "--trust", public, "--store", ours.location.url)
+    artifact = blob(theirs)
+    result = gsx("sign", artifact.key, "--key", secret, "--store", theirs.location.url)
+    assert result.out.startswith(f"signed by {read_public_key(public).name}\n")
+    assert gsx("verify", artifact.location.url, "--signature", public).code == 0
+    got = gsx("pull", artifact.location.url, "--trust", public, "--store", ours.location.url)
     assert got.code == 0, got.err
-    found = ours.find("blob", made.key).location
-    assert contents(found.local) == contents(made.location.local)
+    found = ours.find("blob", artifact.key).location
+    assert contents(found.local) == contents(artifact.location.local)
     assert SIGNATURE in contents(found.local)
-    assert gsx("verify", made.key, "--signature", public, "--store", ours.location.url).code == 0
+    assert (
+        gsx("verify", artifact.key, "--signature", public, "--store", ours.location.url).code == 0
+    )
 
 
-def test_an_artifact_that_is_not_signed_is_refused_where_a_key_is_named(ours, theirs, keys):
-    made = blob(theirs)
-    said = gsx("pull", made.location.url, "--trust", keys[1], "--store", ours.location.url)
-    assert said.code == 3
-    assert "is not signed: it has no manifest.json.minisig" in said.err
-    said = gsx("verify", made.location.url, "--signature", keys[1])
-    assert said.code == 3
-    assert said.out.startswith(f"REFUSED  {made.location.url}")
-    assert said.out.splitlines()[-1].strip().startswith("Ask its sender to sign it")
+def test_an_unsigned_artifact_is_refused_if_a_key_is_given(ours, theirs, keys):
+    artifact = blob(theirs)
+    result = gsx("pull", artifact.location.url, "--trust", keys[1], "--store", ours.location.url)
+    assert result.code == 3
+    assert "is not signed: it has no manifest.json.minisig" in result.err
+    result = gsx("verify", artifact.location.url, "--signature", keys[1])
+    assert result.code == 3
+    assert result.out.startswith(f"REFUSED  {artifact.location.url}")
+    assert result.out.splitlines()[-1].strip().startswith("Ask its sender to sign it")
     assert list(ours.entries()) == []
 
 
 def test_the_signature_of_another_key_is_refused(theirs, keys, tmp_path):
-    made = blob(theirs)
+    artifact = blob(theirs)
     mallory, _ = generate_keys(tmp_path / "mallory", None)
-    sign_manifest(made.location, mallory, None)
-    said = gsx("verify", made.location.url, "--signature", keys[1])
-    assert said.code == 3
-    assert "was signed by the key" in said.out
+    sign_manifest(artifact.location, mallory, None)
+    result = gsx("verify", artifact.location.url, "--signature", keys[1])
+    assert result.code == 3
+    assert "was signed by the key" in result.out
 
 
 def test_a_manifest_that_was_changed_after_signing_is_refused(theirs, keys):
-    made = blob(theirs)
-    sign_manifest(made.location, keys[0], None)
-    data = (made.location.local / MANIFEST).read_bytes()
-    signature = (made.location.local / SIGNATURE).read_bytes()
+    artifact = blob(theirs)
+    sign_manifest(artifact.location, keys[0], None)
+    data = (artifact.location.local / MANIFEST).read_bytes()
+    signature = (artifact.location.local / SIGNATURE).read_bytes()
     key = read_public_key(keys[1])
     check_signature(data, signature, key, "here")
     with pytest.raises(ArtifactError, match="the signature of here is invalid"):
         check_signature(data + b" ", signature, key, "here")
     with pytest.raises(ArtifactError, match="the signature of here is invalid"):
         check_signature(data, signature.replace(b"file:", b"life:"), key, "here")
-    with pytest.raises(ArtifactError, match="is not a signature"):
+    with pytest.raises(ArtifactError, match="is not a minisign signature"):
         check_signature(data, b"hello", key, "here")
 
 
 def test_secret_keys_are_private_and_never_overwritten(keys, tmp_path):
     assert keys[0].stat().st_mode & 0o777 == 0o600
-    said = gsx("keygen", tmp_path / "alice")
-    assert said.code == 3
-    assert "keys are never overwritten" in said.err
+    result = gsx("keygen", tmp_path / "alice")
+    assert result.code == 3
+    assert "keys are never overwritten" in result.err
 
 
 def test_a_passphrase_protects_the_secret_key(theirs, tmp_path, monkeypatch):
-    made = blob(theirs)
+    artifact = blob(theirs)
     monkeypatch.setenv("GSX_PASSPHRASE", "correct horse")
     assert gsx("keygen", tmp_path / "bob").code == 0
-    assert gsx("sign", made.location.url, "--key", tmp_path / "bob.key").code == 0
+    assert gsx("sign", artifact.location.url, "--key", tmp_path / "bob.key").code == 0
     monkeypatch.delenv("GSX_PASSPHRASE")
-    said = gsx("sign", made.location.url, "--key", tmp_path / "bob.key")
-    assert said.code == 2
-    assert "If it has a passphrase, set GSX_PASSPHRASE." in said.err
+    result = gsx("sign", artifact.location.url, "--key", tmp_path / "bob.key")
+    assert result.code == 2
+    assert "If it has a passphrase, set GSX_PASSPHRASE." in result.err
 
 
 @pytest.mark.parametrize("text", ["", "one line", "a\nnot base64!", "a\nQUJD\n"])
-def test_what_is_no_key_is_refused(tmp_path, text):
+def test_an_invalid_key_file_is_refused(tmp_path, text):
     (tmp_path / "bad.pub").write_text(text)
     with pytest.raises(UsageError, match="is not a public key"):
         read_public_key(tmp_path / "bad.pub")
 
 
 @pytest.mark.skipif(MINISIGN is None, reason="minisign is not installed")
-def test_minisign_itself_checks_our_signatures(theirs, keys):
+def test_minisign_verifies_our_signatures(theirs, keys):
     import subprocess
 
-    made = blob(theirs)
-    sign_manifest(made.location, keys[0], None)
-    found = subprocess.run(
-        [MINISIGN, "-V", "-p", str(keys[1]), "-m", str(made.location.local / MANIFEST)],
+    artifact = blob(theirs)
+    sign_manifest(artifact.location, keys[0], None)
+    actual = subprocess.run(
+        [MINISIGN, "-V", "-p", str(keys[1]), "-m", str(artifact.location.local / MANIFEST)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    assert "Signature and comment signature verified" in found.stdout
+    assert actual.returncode == 0, actual.stderr
+    assert "Signature and comment signature verified" in actual.stdout

@@ -36,7 +36,7 @@ def extrapolators(draw):
     table, info = planted_graphs(draw(st.integers(8, 30)), draw(st.integers(0, 50)))
     features = table.dense("node", "node_feat")
     parameters = FeatxParameters(
-        wrap_around=WrapAround.of(
+        wrap_around=WrapAround.from_mask(
             random.random(12) < 0.5, infer_feature_ranges(features), mirror=bool(random.integers(2))
         ),
         shape=float(random.choice([2, 9])),
@@ -108,7 +108,7 @@ def identity_extrapolator(forbidden):
     )
     label, env = (table.graph[name].astype(np.int64) for name in ("label", "env_id"))
     features = table.dense("node", "node_feat")
-    wrap_around = WrapAround.of(np.zeros(12, dtype=bool), infer_feature_ranges(features))
+    wrap_around = WrapAround.from_mask(np.zeros(12, dtype=bool), infer_feature_ranges(features))
     extrapolator = GraphExtrapolator(
         parameters=FeatxParameters(wrap_around, shape=2, scale=2, interpolate=False, seed=0),
         info=info,
@@ -207,7 +207,7 @@ def test_extrapolation_spans_the_range_and_interpolation_does_not():
     """
     own = np.array([[1.0, 0.0], [0.0, 1.0], [0.1, 0.2]])
     unit = FeatureRanges(np.zeros(2), np.ones(2), np.zeros(2))
-    wrap_around = WrapAround.of(np.ones(2, dtype=bool), unit)
+    wrap_around = WrapAround.from_mask(np.ones(2, dtype=bool), unit)
     points = {}
     for interpolate in (False, True):
         parameters = FeatxParameters(wrap_around, 2.0, 0.5, interpolate=interpolate, seed=0)

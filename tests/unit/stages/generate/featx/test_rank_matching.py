@@ -19,7 +19,7 @@ def extrapolate_digits(mirror):
     keys = rank_keys(features, mask, unit)
     position = equal_rank_positions(keys, ptr, np.array([5, 5]))
     partner = features[rank_order(keys, ptr)[np.repeat([5, 0], 5) + position]]
-    wrap_around = WrapAround.of(mask, unit, mirror=mirror)
+    wrap_around = WrapAround.from_mask(mask, unit, mirror=mirror)
     return extrapolate(features, partner, np.ones(10), wrap_around), bright
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gsx.errors import StageError
 from gsx.stages.prepare.benchmarks import citations, twitch, webkb
-from gsx.stages.prepare.readers.csv_tables import whole_numbers
+from gsx.stages.prepare.readers.csv_tables import parse_integers
 
 
 def arrays(**changes):
@@ -105,7 +105,7 @@ def test_pages_are_put_in_the_order_of_their_numbers(tmp_path):
 @pytest.mark.parametrize("cell", ["²", "1_0", "+1", " 1", "\u0661", "", "0" * 19])
 def test_what_only_looks_like_a_number_is_refused(cell):
     with pytest.raises(StageError) as error:
-        whole_numbers(["-7", cell], "a.txt", "label")
+        parse_integers(["-7", cell], "a.txt", "label")
     assert str(error.value) == f"a.txt, row 1: label is `{cell}`; expected a whole number."
 
 

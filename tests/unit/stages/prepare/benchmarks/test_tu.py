@@ -16,7 +16,7 @@ from gsx.stages.prepare.dataset import DatasetRequest
 from gsx.stages.prepare.readers import archives
 from gsx.stages.prepare.readers.archives import Archive
 from gsx.stages.prepare.readers.parsed import one_way_warning
-from gsx.stages.prepare.readers.tu import read_graphs
+from gsx.stages.prepare.readers.tu import read_tu
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
 from gsx.validation import validate_table
@@ -51,7 +51,7 @@ def folder(path, files):
 
 
 def read(tmp_path, files):
-    return read_graphs(zipped(tmp_path / "X.zip", files), "X.zip")
+    return read_tu(zipped(tmp_path / "X.zip", files), "X.zip")
 
 
 def paths_of(sizes):
@@ -75,7 +75,7 @@ def source_of(tmp_path, sizes, name="nci1-size", **options):
 
 def test_graphs_are_read_from_zip_files_and_folders_alike(tmp_path):
     one = read(tmp_path, {f"X//{name}": text for name, text in FILES.items()})
-    other = read_graphs(folder(tmp_path / "X", FILES), "X")
+    other = read_tu(folder(tmp_path / "X", FILES), "X")
     assert one.table.equals(other.table)
     assert one.table.num_nodes.tolist() == [3, 2]
     assert one.table.edge["edge_src"].tolist() == [0, 1, 1, 2, 0, 1]
@@ -216,7 +216,7 @@ def test_unusual_methods_of_packing_are_refused(tmp_path):
 
 
 def test_zip_bombs_are_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "SMALL", 1000)
+    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 1000)
     path = zipped(tmp_path / "X.zip", {"X_A.txt": "0" * 1_000_000})
     size = path.stat().st_size
     with pytest.raises(StageError) as error:
@@ -238,7 +238,7 @@ def test_a_member_that_is_larger_than_it_says_is_refused(tmp_path):
 def test_what_is_no_zip_file_is_refused(tmp_path):
     (tmp_path / "X.zip").write_bytes(b"plain")
     with pytest.raises(StageError) as error:
-        read_graphs(tmp_path / "X.zip", "X.zip")
+        read_tu(tmp_path / "X.zip", "X.zip")
     assert str(error.value) == "X.zip cannot be read as a zip file: File is not a zip file"
 
 
@@ -250,7 +250,7 @@ def test_damaged_zip_files_are_refused_and_never_crash(tmp_path, seed):
         data[at] = generator.integers(0, 256)
     (tmp_path / "Y.zip").write_bytes(data)
     try:
-        read_graphs(tmp_path / "Y.zip", "Y.zip")
+        read_tu(tmp_path / "Y.zip", "Y.zip")
     except StageError as error:
         assert str(error).startswith("Y.zip")  # noqa: PT017
 

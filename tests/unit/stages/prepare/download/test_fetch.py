@@ -172,8 +172,8 @@ def test_the_command_fetches_what_is_not_there(nci1, tmp_path):
     result = gsx("fetch", "nci1-size", "--raw", raw)
     assert result.exit_code == 0
     assert result.stdout == (
-        f"fetched           1.0 MB  {tmp_path}/nci1/NCI1_TU.zip\n"
-        f"now: gsx prepare nci1-size --raw {tmp_path}\n"
+        f"downloaded        1.0 MB  {tmp_path}/nci1/NCI1_TU.zip\n"
+        f"next: gsx prepare nci1-size --raw {tmp_path}\n"
     )
     shown = json.loads(gsx("fetch", "nci1-size", "--raw", raw, "--json").stdout)
     assert shown["files"] == [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data, InMemoryDataset
 
 from gsx.errors import StageError, UsageError
-from gsx.stages.prepare.readers.pt_files import load, read_fields
+from gsx.stages.prepare.readers.pt_files import load_pt, read_pt_graphs
 from gsx.stages.prepare.user import dataset as own
 from gsx.stages.prepare.user import options as own_options
 from tests.unit.stages.prepare.user.test_user_molecules import checked, source_of
@@ -203,7 +203,7 @@ def test_nothing_that_is_pickled_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for value in (Trap(), [{"x": Trap()}], {"split": {"a": Trap()}}):
         with pytest.raises(StageError) as error:
-            load(saved(tmp_path, value), "mine.pt")
+            load_pt(saved(tmp_path, value), "mine.pt")
         assert "mine.pt holds pickled objects, builtins.getattr, pathlib.Path" in str(error.value)
         assert "torch.save([graph.to_dict() for graph in dataset]" in str(error.value)
     assert not (tmp_path / "trapped").exists()
@@ -330,7 +330,7 @@ def test_folders_that_are_not_those_of_a_domain_get_advice(tmp_path, name, optio
     good(tmp_path)
     path = tmp_path / name
     with pytest.raises(UsageError) as error:
-        own.files("good", own_options.options("good", {"file": str(path), **options}))
+        own.user_files("good", own_options.resolve_user_options("good", {"file": str(path), **options}))
     assert str(error.value) == message.format(path, path)
 
 
@@ -380,4 +380,4 @@ def test_whatever_bytes_of_a_file_are_lost_it_is_read_or_refused(tmp_path, data)
         content[at] = data.draw(st.integers(0, 255))
     (tmp_path / "mine.pt").write_bytes(content[: data.draw(st.integers(0, len(content)))])
     with contextlib.suppress(StageError):
-        read_fields(tmp_path / "mine.pt", "mine.pt")
+        read_pt_graphs(tmp_path / "mine.pt", "mine.pt")

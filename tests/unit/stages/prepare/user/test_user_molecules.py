@@ -44,8 +44,8 @@ def table(tmp_path, text=HEADER + ROWS, name="mine.csv"):
 def source_of(path, name="smiles", seed=0, **options):
     if name == "smiles":
         options = {"targets": ("active",), **options}
-    options = own_options.options(name, {"file": str(path), **options})
-    return own.open_own(DatasetRequest(name=name, num_graphs=None, seed=seed, raw={}, options=options))
+    options = own_options.resolve_user_options(name, {"file": str(path), **options})
+    return own.open_user_dataset(DatasetRequest(name=name, num_graphs=None, seed=seed, raw={}, options=options))
 
 
 def checked(source):
@@ -296,7 +296,7 @@ def test_one_environment_is_fine_where_it_is_meant(tmp_path):
 def test_options_that_cannot_be_meant_are_refused(name, options, message):
     given = {"file": "mine.csv", **({"targets": ("a",)} if name == "smiles" else {}), **options}
     with pytest.raises(UsageError) as error:
-        own_options.options(name, given)
+        own_options.resolve_user_options(name, given)
     assert str(error.value).startswith(message)
 
 
@@ -353,7 +353,7 @@ def test_tu_files_are_read_from_zip_files_and_folders(tmp_path):
     assert list(one.split_sizes.values()) == [24, 4, 4, 4, 4]
     assert checked(one)["train"].equals(checked(other)["train"])
     assert (one.info.task, one.info.metric, one.info.outputs) == ("binary", "mcc", ("label_1",))
-    assert sorted(own.files("tu", {"file": str(tmp_path / "P")})) == [
+    assert sorted(own.user_files("tu", {"file": str(tmp_path / "P")})) == [
         "P_A.txt", "P_graph_indicator.txt", "P_graph_labels.txt", "P_node_labels.txt",
     ]  # fmt: skip
 
@@ -421,8 +421,8 @@ def test_a_table_on_disk_answers_as_one_in_memory(tmp_path, rows):
 
 
 def test_a_gzip_file_that_unpacks_too_far_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "SMALL", 1000)
-    monkeypatch.setattr(tables, "RATIO", 2)
+    monkeypatch.setattr(tables, "MAX_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr(tables, "MAX_UNPACKED_RATIO", 2)
     data = gzip.compress(b"smiles,active\n" + b"C,1\n" * 1000)
     message = "mine.csv.gz unpacks to more than 1,000 bytes. Unpack it yourself if you trust it."
     for read in (read_table, open_table, read_bytes):

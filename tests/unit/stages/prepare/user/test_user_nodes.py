@@ -32,8 +32,8 @@ def tables(tmp_path, nodes=NODES, edges=EDGES):
 
 def source_of(files, **options):
     chosen = {"targets": ("kind",), "feature_columns": ("a", "b"), **files, **options}
-    chosen = own_options.options("nodes", chosen)
-    return own.open_own(DatasetRequest(name="nodes", num_graphs=None, seed=0, raw={}, options=chosen))
+    chosen = own_options.resolve_user_options("nodes", chosen)
+    return own.open_user_dataset(DatasetRequest(name="nodes", num_graphs=None, seed=0, raw={}, options=chosen))
 
 
 def graph_of(source):
