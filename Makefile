@@ -64,7 +64,7 @@ static:
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache > .lint-imports.log || (cat .lint-imports.log; exit 1)
 	@tail -n 1 .lint-imports.log
-	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs gsx cli pipeline stages storage
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs gsx cli pipeline stages storage experiments bench
 
 bench: setup ## Regenerate bench/results/*.json (an hour or more); NAME="loader writer" for some of them
 	@$(PIP) -e '.[bench]'
@@ -86,6 +86,7 @@ lock: ## Write constraints.txt anew from the newest versions that work together
 docs: setup ## Write docs/cli.md from the commands, and the tables of docs/results.md
 	$(BIN)/python -c "from gsx.cli.reference import reference; print(reference(), end='')" > docs/cli.md
 	$(BIN)/python -m experiments.update_docs
+	$(BIN)/python docs/figures/results.py
 
 golden: setup ## Rewrite the golden artifacts of the tests; review the diff
 	$(BIN)/python tests/support/make_golden.py

@@ -54,7 +54,7 @@ def _hashes(table: GraphTable, rounds: int) -> Hashes:
 
 
 def _cache_sized_runs(table: GraphTable) -> Iterator[tuple[int, int]]:
-    """Return bounds of runs of graphs that fit into the cache, about ``_RUN_SIZE`` nodes and edges."""
+    """Return bounds of runs of graphs that fit into the cache: ``_RUN_SIZE`` nodes and edges."""
     before = table.node_ptr + table.edge_ptr
     starts = np.searchsorted(before, np.arange(_RUN_SIZE, before[-1], _RUN_SIZE))
     return pairwise([0, *np.unique(starts).tolist(), len(table)])

@@ -293,7 +293,7 @@ def test_ends_of_ranges_tolerate_single_precision():
     assert ranges.contains(np.array([[0, 0.7], [0.3, 1]], dtype=np.float32)).all()
     assert ranges.low[1] < 0.7 < ranges.high[1]
     assert override_ranges(inferred, ["0=0..0.6:0.3"], "d").high[0] == 0.6
-    with pytest.raises(StageError, match="training values of feature 0 of d range from 0 to 0.3"):
+    with pytest.raises(StageError, match=r"feature 0 of d range from 0 to 0\.3"):
         override_ranges(inferred, ["0=0..0.2999"], "d")
 
 

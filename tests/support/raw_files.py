@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zipfile
 
 import numpy as np
 
@@ -42,3 +43,36 @@ def write_mnist(folder, count=60, **files):
             name = f"{split}-{kind}-ubyte.gz"
             (folder / "mnist" / name).write_bytes(gzip.compress(data, mtime=0))
     return folder
+
+
+def write_zip(path, files, mode=None):
+    """Write a zip file with the given members, and Unix file modes if ``mode`` is set."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            info = zipfile.ZipInfo(name)
+            if mode is not None:
+                info.external_attr = mode << 16
+            archive.writestr(info, text, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def write_folder(path, files):
+    """Write text files into a folder and return it."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (path / name).write_text(text)
+    return path
+
+
+def tu_path_graphs(sizes):
+    """Return TU files with path graphs of the given sizes and alternating classes."""
+    start = np.cumsum([0, *sizes])
+    pairs = [(a, a + 1) for s, n in zip(start, sizes, strict=False) for a in range(s + 1, s + n)]
+    lines = "".join(f"{a},{b}\n{b},{a}\n" for a, b in pairs)
+    return {
+        "P/P_A.txt": lines,
+        "P/P_graph_indicator.txt": "".join(f"{g + 1}\n" * n for g, n in enumerate(sizes)),
+        "P/P_graph_labels.txt": "".join(f"{g % 2}\n" for g in range(len(sizes))),
+        "P/P_node_labels.txt": "".join(f"{k % 3}\n" for k in range(sum(sizes))),
+    }

@@ -164,9 +164,9 @@ def _node_ids(table: GraphTable) -> dict[str, Array]:
 
 def _own_edge_blocks(request: ExportRequest) -> Iterator[Columns]:
     for table in request.corpus.iter_tables():
-        own = ~shares_parent_edges(table)
-        if own.any():
-            yield _edge_columns(request, table.filter(own))
+        has_own_edges = ~shares_parent_edges(table)
+        if has_own_edges.any():
+            yield _edge_columns(request, table.filter(has_own_edges))
 
 
 def _feature_columns(values: Array, column: Column | None, prefix: str) -> dict[str, Array]:

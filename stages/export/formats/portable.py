@@ -60,7 +60,7 @@ def _copy_shards(bundle: Bundle, corpus: Corpus) -> None:
 _REGENERATED = {"README.md", "croissant.json", LOADER, "SHA256SUMS"} | {
     f"splits/{split}.csv" for split in SPLITS
 }
-"""Files that are written anew when a portable corpus is exported again."""
+"""Files that are rewritten when a portable corpus is exported again."""
 
 
 def _write_splits(bundle: Bundle, corpus: Corpus) -> dict[str, set[str]]:

@@ -93,11 +93,11 @@ frame = pandas.concat([pandas.read_parquet(f) for f in files])
 assert frame['node_feat'].iloc[0][0].shape == (1,)
 lazy = polars.scan_parquet('data/train-*.parquet')
 assert lazy.collect_schema()['node_feat'] == polars.List(polars.Array(polars.Float32, 1))
-told = duckdb.sql("select sum(len(node_feat)), count(*) from 'data/train-*.parquet'").fetchall()[0]
+sums = duckdb.sql("select sum(len(node_feat)), count(*) from 'data/train-*.parquet'").fetchall()[0]
 slots = duckdb.sql("select count(*) from 'data/train-*.parquet' "
                    "where len(provenance.parents) >= 2 and origin = 'g_whole'").fetchall()[0]
 print(arrow, frame['num_nodes'].sum(), lazy.select(polars.col('num_nodes').sum()).collect().item(),
-      told[0], told[1], slots[0])
+      sums[0], sums[1], slots[0])
 """
     sums = list(map(int, run_without_gsx(code, folder).stdout.split()))
     nodes = int(gsx.open(folder).table(split="train").total_nodes)
@@ -131,11 +131,11 @@ def test_croissant_is_valid_and_yields_every_record(folder):
     code = """
 import itertools, mlcroissant
 from absl import logging
-told = []
-logging.get_absl_logger().warning = lambda *words, **_: told.append(words)
+logged = []
+logging.get_absl_logger().warning = lambda *words, **_: logged.append(words)
 dataset = mlcroissant.Dataset('croissant.json')
 assert not dataset.metadata.ctx.issues.warnings, dataset.metadata.ctx.issues.report()
-assert not dataset.metadata.ctx.issues.errors and not told, told
+assert not dataset.metadata.ctx.issues.errors and not logged, logged
 assert dataset.metadata.data_limitations and dataset.metadata.personal_sensitive_information
 print([row['splits/name'] for row in dataset.records('splits')])
 print([row['environments/origin'] for row in dataset.records('environments')])

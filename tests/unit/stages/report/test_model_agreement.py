@@ -152,8 +152,9 @@ def test_an_incompatible_classifier_is_refused_if_named_and_skipped_otherwise(ar
     assert model is None
     (check,) = checks_module.agreement_check(None, skipped)
     assert check.figure == "not checked"
+    key = artifacts["before"].key[:12]
     assert check.text.startswith(
-        f"1 classifiers could not be used; the first is {artifacts['before'].key[:12]}: the model does"
+        f"1 classifiers could not be used; the first is {key}: the model does"
     )
 
 

@@ -1,4 +1,4 @@
-"""A user's own molecules and graphs: read, labelled, split, or refused with a reason."""
+"""Tables of molecules and TU files from users: targets, splits and error messages."""
 
 import contextlib
 import csv
@@ -15,16 +15,15 @@ from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import decode_texts
-from gsx.stages.prepare.dataset import DatasetRequest
-from gsx.stages.prepare.readers import csv_tables as tables
+from gsx.stages.prepare.readers import csv_tables
 from gsx.stages.prepare.readers.csv_tables import open_table, read_bytes, read_table
 from gsx.stages.prepare.targets import parse_labels, resolve_metric
-from gsx.stages.prepare.user import dataset as own
-from gsx.stages.prepare.user import options as own_options
+from gsx.stages.prepare.user.dataset import user_files
+from gsx.stages.prepare.user.options import resolve_user_options
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
-from gsx.validation import validate_table
-from tests.unit.stages.prepare.benchmarks.test_tu import folder, paths_of, zipped
+from tests.support.raw_files import tu_path_graphs, write_folder, write_zip
+from tests.support.user_data import build_splits, open_user_file
 
 HEADER = "smiles,active,toxic,logp,assay,part\n"
 ROWS = "".join(
@@ -32,92 +31,84 @@ ROWS = "".join(
     f"{('train', 'train', 'val', 'test')[n % 4]}\n"
     for n in range(40)
 )
-"""Forty alcohols of 2 to 41 heavy atoms."""
+"""Forty alcohols with 2 to 41 heavy atoms."""
 
 
-def table(tmp_path, text=HEADER + ROWS, name="mine.csv"):
+def write_table(tmp_path, text=HEADER + ROWS, name="mine.csv"):
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
-def source_of(path, name="smiles", seed=0, **options):
-    if name == "smiles":
-        options = {"targets": ("active",), **options}
-    options = own_options.resolve_user_options(name, {"file": str(path), **options})
-    return own.open_user_dataset(DatasetRequest(name=name, num_graphs=None, seed=seed, raw={}, options=options))
-
-
-def checked(source):
-    """Return all graphs of a source, checked as for writing, by split."""
-    return {
-        split: validate_table(source.build(split, 0, size), source.info)
-        for split, size in source.split_sizes.items()
-    }
-
-
 def test_molecules_are_split_by_size(tmp_path):
-    source = source_of(table(tmp_path))
-    assert list(source.split_sizes.values()) == [24, 4, 4, 4, 4]
-    tables = checked(source)
+    dataset = open_user_file(write_table(tmp_path))
+    assert list(dataset.split_sizes.values()) == [24, 4, 4, 4, 4]
+    tables = build_splits(dataset)
     assert tables["ood_test"].num_nodes.tolist() == [38, 39, 40, 41]
-    assert (source.info.name, source.info.domain) == ("mine", "size")
-    assert (source.info.task, source.info.metric) == ("binary", "roc_auc")
-    assert source.info.environments[0].name == "atoms 2..7"
-    assert len(source.info.environments) == 5
-    down = checked(source_of(table(tmp_path), direction="descending", environments=2))
+    assert (dataset.info.name, dataset.info.domain) == ("mine", "size")
+    assert (dataset.info.task, dataset.info.metric) == ("binary", "roc_auc")
+    assert dataset.info.environments[0].name == "atoms 2..7"
+    assert len(dataset.info.environments) == 5
+    down = build_splits(
+        open_user_file(write_table(tmp_path), direction="descending", environments=2)
+    )
     assert down["ood_test"].num_nodes.tolist() == [2, 3, 4, 5]
     assert sorted(set(down["train"].graph["env_id"].tolist())) == [0, 1]
 
 
-def test_scaffolds_and_columns_are_domains_too(tmp_path):
-    text = table(tmp_path)
-    source = source_of(text, domain="column:assay", ratios=(0.4, 0.2, 0.1))
-    tables = checked(source)
+def test_scaffolds_and_columns_are_domains(tmp_path):
+    path = write_table(tmp_path)
+    dataset = open_user_file(path, domain="column:assay", ratios=(0.4, 0.2, 0.1))
+    tables = build_splits(dataset)
     assert set(tables["ood_val"].graph["domain_id"].tolist()) == {2}
     assert set(tables["ood_test"].graph["domain_id"].tolist()) == {3}
-    assert source.info.domains == ("assay p", "assay q", "assay r", "assay s")
-    assert [env.name for env in source.info.environments] == ["assay p", "assay q"]
+    assert dataset.info.domains == ("assay p", "assay q", "assay r", "assay s")
+    assert [env.name for env in dataset.info.environments] == ["assay p", "assay q"]
     rings = "smiles,active\n" + "".join(
         f"{ring}{'C' * n},{n % 2}\n"
         for ring in ("C1CC1", "C1CCC1", "c1ccccc1", "c1ccncc1", "O1CCOC1")
         for n in range(8)
     )
-    found = source_of(table(tmp_path, rings), domain="scaffold", ratios=(0.6, 0.2, 0.1))
-    parts = {name: set(decode_texts(part.graph["scaffold"])) for name, part in checked(found).items()}
-    assert not parts["train"] & parts["ood_test"]
-    assert len(parts["train"]) == 3
+    rings_dataset = open_user_file(
+        write_table(tmp_path, rings), domain="scaffold", ratios=(0.6, 0.2, 0.1)
+    )
+    scaffolds = {
+        split: set(decode_texts(graphs.graph["scaffold"]))
+        for split, graphs in build_splits(rings_dataset).items()
+    }
+    assert not scaffolds["train"] & scaffolds["ood_test"]
+    assert len(scaffolds["train"]) == 3
 
 
-def test_numbers_in_a_column_are_sorted_as_numbers(tmp_path):
-    source = source_of(table(tmp_path), domain="column:logp", rule="quantile")
-    assert list(source.split_sizes.values()) == [16, 2, 2, 16, 4]
-    assert source.info.environments[0].name == "logp 0.0..0.75"
+def test_numeric_columns_are_sorted_numerically(tmp_path):
+    dataset = open_user_file(write_table(tmp_path), domain="column:logp", rule="quantile")
+    assert list(dataset.split_sizes.values()) == [16, 2, 2, 16, 4]
+    assert dataset.info.environments[0].name == "logp 0.0..0.75"
 
 
-def test_a_column_may_name_the_splits(tmp_path):
-    source = source_of(table(tmp_path), rule="column", split_column="part")
-    assert list(source.split_sizes.values()) == [12, 4, 4, 10, 10]
-    test = checked(source)["ood_test"]
+def test_splits_are_read_from_a_column(tmp_path):
+    dataset = open_user_file(write_table(tmp_path), rule="column", split_column="part")
+    assert list(dataset.split_sizes.values()) == [12, 4, 4, 10, 10]
+    test = build_splits(dataset)["ood_test"]
     assert (test.graph["graph_id"] % 4 == 3).all()
     text = (HEADER + ROWS).replace(",val", ",id_val")
-    source = source_of(table(tmp_path, text), rule="column", split_column="part")
-    assert list(source.split_sizes.values()) == [20, 10, 0, 0, 10], "nothing else is held out"
+    dataset = open_user_file(write_table(tmp_path, text), rule="column", split_column="part")
+    assert list(dataset.split_sizes.values()) == [20, 10, 0, 0, 10], "nothing else is held out"
 
 
-def test_a_random_split_does_not_shift(tmp_path):
-    source = source_of(table(tmp_path), rule="random")
-    tables = checked(source)
-    assert list(source.split_sizes.values()) == [24, 4, 4, 4, 4]
+def test_random_split_has_no_shift(tmp_path):
+    dataset = open_user_file(write_table(tmp_path), rule="random")
+    tables = build_splits(dataset)
+    assert list(dataset.split_sizes.values()) == [24, 4, 4, 4, 4]
     assert tables["ood_test"].num_nodes.min() < tables["train"].num_nodes.max()
-    other = source_of(table(tmp_path), rule="random", seed=1).build("ood_test", 0, 4)
+    other = open_user_file(write_table(tmp_path), rule="random", seed=1).build("ood_test", 0, 4)
     assert other.graph["graph_id"].tolist() != tables["ood_test"].graph["graph_id"].tolist()
 
 
 def test_several_tasks_keep_missing_values(tmp_path):
-    source = source_of(table(tmp_path), targets=("active", "toxic"))
-    assert (source.info.task, source.info.outputs) == ("multitask", ("active", "toxic"))
-    train = checked(source)["train"]
+    dataset = open_user_file(write_table(tmp_path), targets=("active", "toxic"))
+    assert (dataset.info.task, dataset.info.outputs) == ("multitask", ("active", "toxic"))
+    train = build_splits(dataset)["train"]
     y = {int(row): values for row, values in zip(train.graph["graph_id"], train.graph["y"],
                                                  strict=True)}  # fmt: skip
     assert all(np.isnan(values[1]) == bool(row % 3) for row, values in y.items())
@@ -125,72 +116,74 @@ def test_several_tasks_keep_missing_values(tmp_path):
     assert (train.graph["label"] == -1).all()
 
 
-def test_values_are_carried(tmp_path):
-    source = source_of(table(tmp_path), targets=("logp", "active"), task="regression")
-    assert (source.info.task, source.info.metric) == ("regression", "rmse")
-    train = checked(source)["train"]
+def test_regression_targets_are_kept(tmp_path):
+    dataset = open_user_file(write_table(tmp_path), targets=("logp", "active"), task="regression")
+    assert (dataset.info.task, dataset.info.metric) == ("regression", "rmse")
+    train = build_splits(dataset)["train"]
     np.testing.assert_allclose(train.graph["y"][:, 0], train.graph["graph_id"] / 4)
 
 
-def test_classes_are_named_by_their_numbers(tmp_path):
+def test_classes_are_named_after_their_labels(tmp_path):
     text = "smiles,kind\n" + "".join(f"{'C' * (n + 1)},{(n % 3) * 5}\n" for n in range(30))
-    source = source_of(table(tmp_path, text), targets=("kind",), task="classification")
-    assert source.info.outputs == ("0", "5", "10")
-    train = checked(source)["train"]
+    dataset = open_user_file(write_table(tmp_path, text), targets=("kind",), task="classification")
+    assert dataset.info.outputs == ("0", "5", "10")
+    train = build_splits(dataset)["train"]
     assert (train.graph["label"] == train.graph["graph_id"] % 3).all()
 
 
 def test_rows_without_any_label_are_kept_and_counted(tmp_path):
     text = HEADER + ROWS.replace("\nCCO,1,", "\nCCO,NaN,")
-    source = source_of(table(tmp_path, text))
-    assert source.warnings == ("nothing is known of 1 graphs: they have no label",)
+    dataset = open_user_file(write_table(tmp_path, text))
+    assert dataset.warnings == ("nothing is known of 1 graphs: they have no label",)
 
 
-def test_environments_may_be_inferred(tmp_path):
+def test_environments_are_inferred(tmp_path):
     text = "smiles,active\n" + "".join(
         f"{('c1ccccc1', 'CCCCCC')[n % 2]}{'C' * (3 + n % 5)},{n // 2 % 2}\n" for n in range(60)
     )
-    source = source_of(table(tmp_path, text), rule="random", environments="infer")
-    (said,) = (each for each in source.warnings if "inferred" in each)
-    assert "groups that look alike in size, density and features of nodes; they differ" in said
-    train = checked(source)["train"]
+    dataset = open_user_file(write_table(tmp_path, text), rule="random", environments="infer")
+    (note,) = (text for text in dataset.warnings if "inferred" in text)
+    assert "groups that look alike in size, density and features of nodes; they differ" in note
+    train = build_splits(dataset)["train"]
     groups = [set((train.graph["graph_id"][train.graph["env_id"] == env] % 2).tolist())
-              for env in range(len(source.info.environments))]  # fmt: skip
+              for env in range(len(dataset.info.environments))]  # fmt: skip
     assert all(len(group) == 1 for group in groups), "rings apart from chains"
-    assert source.info.environments[0].name.startswith("group 0: ")
-    assert (checked(source)["ood_test"].graph["env_id"] == -1).all()
+    assert dataset.info.environments[0].name.startswith("group 0: ")
+    assert (build_splits(dataset)["ood_test"].graph["env_id"] == -1).all()
 
 
-def test_unreadable_smiles_are_listed_or_refused(tmp_path):
-    path = table(tmp_path, HEADER + "C(C,1,0,1,p,train\n" + ROWS + ",0,0,1,p,train\n")
-    source = source_of(path)
-    (dropped,) = source.dropped
+def test_unreadable_smiles_are_listed_or_rejected(tmp_path):
+    path = write_table(tmp_path, HEADER + "C(C,1,0,1,p,train\n" + ROWS + ",0,0,1,p,train\n")
+    dataset = open_user_file(path)
+    (dropped,) = dataset.dropped
     assert dropped.examples == ("row 0: `C(C` is not SMILES", "row 41: the SMILES is empty")
-    assert sum(source.split_sizes.values()) == sum(source.summary["rows"].values()) == 40
+    assert sum(dataset.split_sizes.values()) == sum(dataset.summary["rows"].values()) == 40
     with pytest.raises(StageError) as error:
-        source_of(path, strict=True)
+        open_user_file(path, strict=True)
     assert str(error.value) == (
-        "mine.csv: 2 of 42 SMILES cannot be read:\n  row 0: `C(C` is not SMILES\n"
-        "  row 41: the SMILES is empty\nLeave out --strict to go on without these rows."
+        "mine.csv: 2 of 42 SMILES are unreadable:\n  row 0: `C(C` is not SMILES\n"
+        "  row 41: the SMILES is empty\nRemove --strict to continue without these rows."
     )
 
 
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", {}, "mine.csv is empty; it should be a table with a header."),
-        (HEADER, {}, "mine.csv has a header and no rows."),
-        ("smiles;active\nC;1\n", {}, "mine.csv: the header `smiles;active` is one field. Its "
-         "fields seem to be parted by semicolons; gsx reads commas (and tabs where the name ends "
-         "in `.tsv`)."),
-        ("smiles active\nC 1\n", {}, "mine.csv: the header `smiles active` is one field. Its "
-         "fields seem to be parted by spaces; gsx reads commas (and tabs where the name ends in "
+        ("", {}, "mine.csv is empty; expected a table with a header."),
+        (HEADER, {}, "mine.csv has a header but no rows."),
+        ("smiles;active\nC;1\n", {}, "mine.csv: the header `smiles;active` is a single field. It "
+         "seems to be separated by semicolons; gsx expects commas (and tabs in files that end in "
+         "`.tsv`)."),
+        ("smiles active\nC 1\n", {}, "mine.csv: the header `smiles active` is a single field. It "
+         "seems to be separated by spaces; gsx expects commas (and tabs in files that end in "
          "`.tsv`)."),
         (HEADER + "C,1,0,1,inf,x\n", {"domain": "column:assay", "targets": ("logp",),
-         "task": "regression"}, "mine.csv, row 0: assay is `inf`, too large a number."),
+         "task": "regression"}, "mine.csv, row 0: assay is `inf`, which is too large (the limit "
+         "is 1e+300)."),
         (HEADER + f"C,1,0,1,{'9' * 400},x\n", {"domain": "column:assay", "targets": ("logp",),
-         "task": "regression"}, f"mine.csv, row 0: assay is `{'9' * 40}`, too large a number."),
-        ("a,a\n1,2\n", {}, "mine.csv: the column `a` stands more than once in the header."),
+         "task": "regression"}, f"mine.csv, row 0: assay is `{'9' * 40}`, which is too large "
+         "(the limit is 1e+300)."),
+        ("a,a\n1,2\n", {}, "mine.csv: the column `a` occurs more than once in the header. Rename it."),
         ("SMILES,active\nC,1\n", {}, "mine.csv has no column `smiles`; its header is "
          "`SMILES,active`. Name it with `--smiles-column`."),
         (HEADER + ROWS, {"targets": ("activ",)}, "mine.csv has no column `activ`; its header is "
@@ -198,73 +191,79 @@ def test_unreadable_smiles_are_listed_or_refused(tmp_path):
         (HEADER + ROWS, {"domain": "column:xyzzy"}, "mine.csv has no column `xyzzy`; its header is "
          "`smiles,active,toxic,logp,assay,part`."),
         ("smiles,active\nC,1\nCC\n", {}, "mine.csv, row 1 (line 3): 1 fields; the header has 2."),
-        ('smiles,active\n\n"C\nC",1\n"C,1\nC,1\n', {}, "mine.csv is no CSV: unexpected end of "
-         'data, in the row that begins at line 5. See whether every quote (`"`) there is closed.'),
+        ('smiles,active\n\n"C\nC",1\n"C,1\nC,1\n', {}, "mine.csv is not valid CSV: unexpected end of "
+         'data, in the row that starts at line 5. Check that every quote (`"`) in it is closed.'),
         ("smiles,active\nC,yes\n", {},
-         "mine.csv, row 0: active is `yes`; expected a number or nothing. Write classes as whole "
-         "numbers."),
+         "mine.csv, row 0: active is `yes`; expected a number or an empty cell. Encode classes as "
+         "integers."),
         ("smiles,active\nC,inf\n", {}, "mine.csv, row 0: active is infinite; expected a "
-         "number or nothing."),
-        ("smiles,active\nC,\nCC,nan\n", {}, "mine.csv: no row has a value of `active`."),
+         "finite number or an empty cell."),
+        ("smiles,active\nC,\nCC,nan\n", {}, "mine.csv: the target `active` is missing in every row."),
         ("smiles,active\nC,1\nCC,1\n", {},
-         "mine.csv: every known value of `active` is 1; there is nothing to learn."),
-        ("smiles,active\nC,1\nCC,2\n", {}, "mine.csv, row 1: active is 2, neither 0 nor 1. Say "
-         "what it is: `--task regression` or `--task classification`."),
+         "mine.csv: every value of `active` is 1. A target needs both classes."),
+        ("smiles,active\nC,1\nCC,2\n", {}, "mine.csv, row 1: active is 2, neither 0 nor 1. "
+         "Set the task: `--task regression` or `--task classification`."),
         ("smiles,active\nC,1\nCC,2\n", {"task": "binary"},
-         "mine.csv, row 1: active is 2; expected 0, 1 or nothing."),
+         "mine.csv, row 1: active is 2; expected 0, 1 or an empty cell."),
         ("smiles,active\nC,1\nCC,2.5\n", {"task": "classification"}, "mine.csv, row 1: active is "
-         "2.5; labels of classes are whole numbers. Say `--task regression` if it is a value."),
+         "2.5; class labels are integers. Use `--task regression` for real values."),
         ("smiles,active\nC,1\nCC,1\n", {"task": "classification"},
          "mine.csv: `active` has 1 classes; expected 2..1000."),
-        ("smiles,active\nC(,1\nN(,0\n", {}, "mine.csv: not one of its 2 SMILES can be read"),
-        ("smiles,active\n" + "CC,1\nCC,0\n" * 9, {}, "mine.csv: all graphs to train on are of one "
-         "environment, atoms 2..2. Choose another domain, or say `--envs 1` if that is meant."),
+        ("smiles,active\nC(,1\nN(,0\n", {}, "mine.csv: none of its 2 SMILES is readable"),
+        ("smiles,active\n" + "CC,1\nCC,0\n" * 9, {}, "mine.csv: all training graphs are in one "
+         "environment, atoms 2..2. Choose another domain, or set `--envs 1` to train with a single "
+         "environment."),
         (HEADER + ROWS, {"domain": "scaffold", "rule": "quantile"}, "mine.csv: the rule `quantile` "
-         "needs a domain of numbers, and scaffolds are text. Use `domain-sorted`."),
+         "needs a numeric domain, but scaffolds is text. Use `--rule domain-sorted`."),
         (HEADER + "C,1,0,1,,x\n", {"domain": "column:assay", "targets": ("logp",),
-         "task": "regression"}, "mine.csv, row 0: assay is ``; every row needs a domain."),
+         "task": "regression"}, "mine.csv, row 0: assay is ``, but every row needs a domain. Fill "
+         "or remove this row."),
         (HEADER + ROWS, {"rule": "column", "split_column": "assay"}, "mine.csv, row 0: assay is "
          "`p`; expected one of train, id_val, id_test, ood_val, ood_test, val, valid, validation, "
          "test."),
         (HEADER + ROWS.replace("train", "test"), {"rule": "column", "split_column": "part"},
-         "mine.csv: 0 items to train on, of which 8 would be held out. Ask for a larger share to "
-         "train on, or hold out less."),
+         "mine.csv: the training pool has 0 items, and 8 would be held out. Increase the training "
+         "share or reduce the held-out share in `--ratios`."),
     ],
 )  # fmt: skip
-def test_a_table_that_cannot_be_used_is_refused(tmp_path, text, options, message):
+def test_invalid_tables_are_rejected(tmp_path, text, options, message):
     with pytest.raises(StageError) as error:
-        source_of(table(tmp_path, text), **options)
+        open_user_file(write_table(tmp_path, text), **options)
     assert str(error.value) == message
 
 
-def test_a_table_that_is_not_text_is_refused(tmp_path):
+def test_table_with_invalid_utf8_is_rejected(tmp_path):
     with pytest.raises(StageError) as error:
-        source_of(table(tmp_path, b"smiles,active\n\xff,1\n"))
-    assert str(error.value) == "mine.csv, line 2: the byte 0xff is no UTF-8. Save it as UTF-8."
+        open_user_file(write_table(tmp_path, b"smiles,active\n\xff,1\n"))
+    assert str(error.value) == "mine.csv, line 2: invalid UTF-8 byte 0xff. Save the file as UTF-8."
 
 
-def test_a_byte_that_is_no_text_is_found_far_into_a_table(tmp_path):
+def test_error_names_the_line_of_an_invalid_byte(tmp_path):
     rows = b"C,1\n" * 50_000
     with pytest.raises(StageError) as error:
-        source_of(table(tmp_path, b"smiles,active\n" + rows + b"J\xf6rg,1\n" + rows))
-    assert str(error.value) == "mine.csv, line 50002: the byte 0xf6 is no UTF-8. Save it as UTF-8."
+        open_user_file(write_table(tmp_path, b"smiles,active\n" + rows + b"J\xf6rg,1\n" + rows))
+    assert (
+        str(error.value) == "mine.csv, line 50002: invalid UTF-8 byte 0xf6. Save the file as UTF-8."
+    )
 
 
-def test_tables_of_commas_that_claim_to_hold_tabs_are_refused(tmp_path):
-    with pytest.raises(StageError, match=r"gsx reads tabs where the name ends in `.tsv`, else com"):
-        source_of(table(tmp_path, name="mine.tsv"))
+def test_tsv_file_with_commas_is_rejected(tmp_path):
+    with pytest.raises(
+        StageError, match=r"gsx expects tabs in files that end in `.tsv`, and commas"
+    ):
+        open_user_file(write_table(tmp_path, name="mine.tsv"))
 
 
-def test_tables_of_tabs_are_read_where_their_name_says_so(tmp_path):
+def test_tsv_files_are_read(tmp_path):
     text = (HEADER + ROWS).replace(",", "\t")
-    assert sum(source_of(table(tmp_path, text, "mine.tsv")).split_sizes.values()) == 40
+    assert sum(open_user_file(write_table(tmp_path, text, "mine.tsv")).split_sizes.values()) == 40
 
 
-def test_one_environment_is_fine_where_it_is_meant(tmp_path):
+def test_single_environment_is_accepted_on_request(tmp_path):
     text = "smiles,active\n" + "CC,1\nCC,0\n" * 9
-    source = source_of(table(tmp_path, text), environments=1)
-    assert len(source.info.environments) == 1
-    assert source.warnings[-1] == (
+    dataset = open_user_file(write_table(tmp_path, text), environments=1)
+    assert len(dataset.info.environments) == 1
+    assert dataset.warnings[-1] == (
         "nothing is left to test on: the last domains are too large for these shares. Ask for a "
         "smaller share to train on, such as `--ratios 0.5/0.25/0.1`, or another domain"
     )
@@ -274,42 +273,42 @@ def test_one_environment_is_fine_where_it_is_meant(tmp_path):
     ("name", "options", "message"),
     [
         ("smiles", {"file": ""},
-         "no file to read. Name it: `gsx prepare --smiles FILE.csv`."),
-        ("smiles", {"targets": ()}, "no target to learn. Name the column: `--target COLUMN`."),
+         "no input file. Pass one: `gsx prepare --smiles FILE.csv`."),
+        ("smiles", {"targets": ()}, "no target. Select the column to predict: `--target COLUMN`."),
         ("smiles", {"targets": ("a", "a")},
-         "the column `a` cannot be used twice; name it once."),
-        ("smiles", {"domain": "colour"}, "no domain `colour`. Say `size`, `scaffold` or "
+         "the column `a` is used twice. Use it for one purpose only."),
+        ("smiles", {"domain": "colour"}, "no domain `colour`. Choose `size`, `scaffold`, or "
          "`column:NAME` for a column of the table."),
-        ("smiles", {"rule": "column"}, "the rule `column` and `--split-column NAME`, the column "
-         "that names the splits, go together; one was given without the other."),
-        ("smiles", {"ratios": (0.9, 0.2, 0.1)}, "ratios: 0.9 to train on and 0.2 for ood_val; "
-         "expected shares of all graphs that leave something for ood_test."),
-        ("smiles", {"ratios": (0.4, 0.2, 0.2)}, "ratios: 0.2 each for id_val and id_test; they "
-         "come out of the 0.4 to train on, so expected less than half of that."),
+        ("smiles", {"rule": "column"}, "the rule `column` and `--split-column NAME` require each "
+         "other. Pass both or neither."),
+        ("smiles", {"ratios": (0.9, 0.2, 0.1)}, "ratios: 0.9 for training and 0.2 for ood_val; "
+         "expected shares with a sum of at most 1. ood_test gets the rest."),
+        ("smiles", {"ratios": (0.4, 0.2, 0.2)}, "ratios: 0.2 for each of id_val and id_test; "
+         "expected less than half of the training share, 0.4, from which they are taken."),
         ("smiles", {"environments": "colour"},
-         "smiles: environments must be a whole number in 1..1000 or `infer`; got colour"),
+         "smiles: environments must be an integer in 1..1000 or `infer` (found colour)"),
         ("smiles", {"protocol": "mid"}, "smiles has no option `protocol`. Known: "),
         ("tu", {"domain": "scaffold"},
-         "TU files have no columns: the domain is `size`, and no column splits."),
+         "TU files have no columns. Use `--domain size` and a rule other than `column`."),
     ],
 )  # fmt: skip
-def test_options_that_cannot_be_meant_are_refused(name, options, message):
-    given = {"file": "mine.csv", **({"targets": ("a",)} if name == "smiles" else {}), **options}
+def test_invalid_options_are_rejected(name, options, message):
+    requested = {"file": "mine.csv", **({"targets": ("a",)} if name == "smiles" else {}), **options}
     with pytest.raises(UsageError) as error:
-        own_options.resolve_user_options(name, given)
+        resolve_user_options(name, requested)
     assert str(error.value).startswith(message)
 
 
-def test_tasks_and_metrics_that_do_not_go_together_are_refused():
+def test_incompatible_tasks_and_metrics_are_rejected():
     with pytest.raises(UsageError) as error:
         resolve_metric("regression", "accuracy")
     assert str(error.value) == (
-        "the metric `accuracy` is none of a regression task; it has `rmse`."
+        "`accuracy` is not a metric for regression tasks. Choose one of `rmse`."
     )
     with pytest.raises(UsageError) as error:
         parse_labels(np.zeros((2, 2)), ["a", "b"], "binary", "auto", "x")
     assert str(error.value) == (
-        "a binary task has one target; got 2. Say `multitask` or `regression`."
+        "a binary task has one target (found 2). Use `multitask` or `regression`."
     )
 
 
@@ -318,13 +317,13 @@ def recipe(path, more=""):
     return make_plan(parse_recipe(text, "t.toml"))
 
 
-def test_the_key_follows_what_is_read_and_not_where_it_lies(tmp_path):
+def test_key_depends_on_content_and_not_on_paths(tmp_path):
     for name in "abc":
         (tmp_path / name).mkdir()
-    one, other = table(tmp_path / "a"), table(tmp_path / "b")
+    one, other = write_table(tmp_path / "a"), write_table(tmp_path / "b")
     keys = [identity_of(recipe(path, more)[0], {}).key for path, more in (
         (one, ""), (other, "strict = true\n"), (one, 'direction = "descending"\n'),
-        (table(tmp_path / "c", HEADER + ROWS + "C,0,,1,p,train\n"), ""),
+        (write_table(tmp_path / "c", HEADER + ROWS + "C,0,,1,p,train\n"), ""),
     )]  # fmt: skip
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
@@ -336,59 +335,67 @@ def test_the_key_follows_what_is_read_and_not_where_it_lies(tmp_path):
     assert Corpus(built.artifact).info.name == "mine"
 
 
-def test_a_file_that_is_not_there_is_asked_for(tmp_path):
+def test_missing_file_is_reported(tmp_path):
     with pytest.raises(UsageError) as error:
         recipe(tmp_path / "no.csv")
     assert str(error.value) == (
-        f"no file {tmp_path / 'no.csv'}. Name it: `gsx prepare --smiles FILE.csv`."
+        f"no file {tmp_path / 'no.csv'}. Pass an existing file: `gsx prepare --smiles FILE.csv`."
     )
 
 
 def test_tu_files_are_read_from_zip_files_and_folders(tmp_path):
-    files = paths_of(range(2, 42))
-    one = source_of(zipped(tmp_path / "P.zip", files), "tu", metric="mcc")
+    files = tu_path_graphs(range(2, 42))
+    one = open_user_file(write_zip(tmp_path / "P.zip", files), "tu", metric="mcc")
     flat = {name.removeprefix("P/"): text for name, text in files.items()}
-    folder(tmp_path / "P" / "raw", {**flat, "notes.txt": "mine"})
-    other = source_of(tmp_path / "P", "tu", metric="mcc")
+    write_folder(tmp_path / "P" / "raw", {**flat, "notes.txt": "mine"})
+    other = open_user_file(tmp_path / "P", "tu", metric="mcc")
     assert list(one.split_sizes.values()) == [24, 4, 4, 4, 4]
-    assert checked(one)["train"].equals(checked(other)["train"])
+    assert build_splits(one)["train"].equals(build_splits(other)["train"])
     assert (one.info.task, one.info.metric, one.info.outputs) == ("binary", "mcc", ("label_1",))
-    assert sorted(own.user_files("tu", {"file": str(tmp_path / "P")})) == [
+    assert sorted(user_files("tu", {"file": str(tmp_path / "P")})) == [
         "P_A.txt", "P_graph_indicator.txt", "P_graph_labels.txt", "P_node_labels.txt",
     ]  # fmt: skip
 
 
-def test_tu_classes_and_values_are_told_apart(tmp_path):
-    files = paths_of(range(2, 42))
+def test_tu_task_follows_labels_and_attributes(tmp_path):
+    files = tu_path_graphs(range(2, 42))
     files["P/P_graph_labels.txt"] = "".join(f"{n % 3}\n" for n in range(40))
-    assert source_of(zipped(tmp_path / "P.zip", files), "tu").info.task == "classification"
+    assert open_user_file(write_zip(tmp_path / "P.zip", files), "tu").info.task == "classification"
     files["P/P_graph_attributes.txt"] = "".join(f"{n / 2},{n}\n" for n in range(40))
-    source = source_of(zipped(tmp_path / "P.zip", files), "tu", task="regression")
-    assert source.info.outputs == ("value_0", "value_1")
+    dataset = open_user_file(write_zip(tmp_path / "P.zip", files), "tu", task="regression")
+    assert dataset.info.outputs == ("value_0", "value_1")
     del files["P/P_graph_labels.txt"]
-    source = source_of(zipped(tmp_path / "P.zip", files), "tu", environments="infer")
-    assert (source.info.task, source.info.metric) == ("regression", "rmse")
-    assert len(source.info.environments) >= 2
-    checked(source)
+    dataset = open_user_file(write_zip(tmp_path / "P.zip", files), "tu", environments="infer")
+    assert (dataset.info.task, dataset.info.metric) == ("regression", "rmse")
+    assert len(dataset.info.environments) >= 2
+    build_splits(dataset)
 
 
 def test_published_molecules_are_split_by_scaffold(raw_file):
     path = raw_file("moleculenet/bbbp.csv")
-    source = source_of(path, targets=("p_np",), domain="scaffold")
-    assert sum(source.split_sizes.values()) == 2039 - sum(each.count for each in source.dropped)
-    parts = {name: set(decode_texts(part.graph["scaffold"])) for name, part in checked(source).items()}
-    assert not parts["train"] & (parts["ood_val"] | parts["ood_test"])
-    assert not parts["ood_val"] & parts["ood_test"]
+    dataset = open_user_file(path, targets=("p_np",), domain="scaffold")
+    assert sum(dataset.split_sizes.values()) == 2039 - sum(
+        dropped.count for dropped in dataset.dropped
+    )
+    scaffolds = {
+        split: set(decode_texts(graphs.graph["scaffold"]))
+        for split, graphs in build_splits(dataset).items()
+    }
+    assert not scaffolds["train"] & (scaffolds["ood_val"] | scaffolds["ood_test"])
+    assert not scaffolds["ood_val"] & scaffolds["ood_test"]
 
 
 @given(st.binary(max_size=200) | st.text(alphabet="smilesactve,;\n\t\"'CO01.\x00é", max_size=200))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_whatever_a_table_holds_it_is_read_or_refused(tmp_path, text):
+def test_any_table_is_read_or_rejected(tmp_path, text):
     head = b"smiles,active\n"
     data = text if isinstance(text, bytes) else text.encode()
     for body in (data, head + data):
         with contextlib.suppress(StageError):
-            source_of(table(tmp_path, body))
+            dataset = open_user_file(write_table(tmp_path, body))
+            assert sum(map(len, build_splits(dataset).values())) == sum(
+                dataset.split_sizes.values()
+            )
 
 
 @given(st.dictionaries(
@@ -397,35 +404,35 @@ def test_whatever_a_table_holds_it_is_read_or_refused(tmp_path, text):
     st.text(alphabet="0123,. -\nnaif", max_size=40) | st.just("1,2\n2,1\n") | st.just("1\n1\n"),
 ))  # fmt: skip
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_whatever_tu_files_hold_they_are_read_or_refused(tmp_path, files):
-    path = zipped(tmp_path / "X.zip", files)
+def test_any_tu_files_are_read_or_rejected(tmp_path, files):
+    path = write_zip(tmp_path / "X.zip", files)
     with contextlib.suppress(StageError):
-        checked(source_of(path, "tu", task="regression"))
+        assert build_splits(open_user_file(path, "tu", task="regression"))["train"]
 
 
 @given(
     st.lists(st.tuples(st.integers(-9, 9), st.text(alphabet='ab,"\né ', max_size=4)), min_size=1)
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_table_on_disk_answers_as_one_in_memory(tmp_path, rows):
+def test_tables_on_disk_and_in_memory_are_equal(tmp_path, rows):
     for name, pack in (("t.csv", bytes), ("t.csv.gz", gzip.compress)):
         text = io.StringIO()
         csv.writer(text).writerows([("n", "t"), *rows])
         (tmp_path / name).write_bytes(pack(text.getvalue().encode()))
-        found, held = (read(tmp_path / name, name) for read in (open_table, read_table))
-        assert found.count == held.count == len(rows)
-        for table in (found, held):
+        on_disk, in_memory = (read(tmp_path / name, name) for read in (open_table, read_table))
+        assert on_disk.count == in_memory.count == len(rows)
+        for table in (on_disk, in_memory):
             assert table.column("t") == [cell for _, cell in rows]
             assert table.numbers("n").tolist() == [number for number, _ in rows]
             assert table.keys("n").cells == [number for number, _ in rows]
 
 
-def test_a_gzip_file_that_unpacks_too_far_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "MAX_UNPACKED_BYTES", 1000)
-    monkeypatch.setattr(tables, "MAX_UNPACKED_RATIO", 2)
+def test_gzip_bomb_is_rejected(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_tables, "MAX_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr(csv_tables, "MAX_UNPACKED_RATIO", 2)
     data = gzip.compress(b"smiles,active\n" + b"C,1\n" * 1000)
     message = "mine.csv.gz unpacks to more than 1,000 bytes. Unpack it yourself if you trust it."
     for read in (read_table, open_table, read_bytes):
         with pytest.raises(StageError) as error:
-            read(table(tmp_path, data, "mine.csv.gz"), "mine.csv.gz")
+            read(write_table(tmp_path, data, "mine.csv.gz"), "mine.csv.gz")
         assert str(error.value) == message

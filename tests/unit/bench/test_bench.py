@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[1] / "bench"
+BENCH = Path(__file__).parents[3] / "bench"
 SCRIPTS = sorted(path.stem for path in BENCH.glob("*.py") if path.stem != "run")
 RESULTS = sorted(path.stem for path in (BENCH / "results").iterdir())
 
