@@ -11,7 +11,7 @@ from rdkit.Chem import rdDepictor
 from rdkit.Chem.Draw import rdMolDraw2D
 
 from gsx.ragged import Array
-from gsx.stages.chem.rdkit_builder import undirected_bonds, build_molecules
+from gsx.stages.chem.rdkit_builder import build_molecules, undirected_bonds
 from gsx.table import GraphTable
 
 WIDTH, HEIGHT = 240, 190

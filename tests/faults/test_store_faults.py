@@ -186,7 +186,7 @@ def test_a_read_only_store_is_reported(shared_folder):
         result = gsx(*words)
     assert result.code == 3
     assert result.err == (
-        f"Error: cannot write to {shared_folder}/store: Permission denied. Finished shards are kept; "
-        "nothing was published.\n"
+        f"Error: cannot write to {shared_folder}/store: Permission denied. Finished shards are "
+        "kept; nothing was published.\n"
         "Choose another location with `--store DIR`, or get write access.\n"
     )

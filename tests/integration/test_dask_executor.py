@@ -45,7 +45,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(smiles_blocks, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(cmnist, "_BLOCK", 5)
+    monkeypatch.setattr(cmnist, "_BLOCK_IMAGES", 5)
 
 
 def json_output(*words):

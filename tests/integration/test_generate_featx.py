@@ -253,11 +253,11 @@ def test_no_extrapolated_graph_equals_a_held_out_graph(tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, ["6, those the mask calls non-causal", "away from a partner (extrapolation)",
+        ({}, ["6, selected by the mask", "away from a partner (extrapolation)",
               "λ ~ Gamma(2, 0.5), 1 on average"]),
         ({"featx_features": "all", "featx_direction": "interpolate", "featx_rounds": 3},
-         ["12, all that vary", "towards a partner (interpolation)",
-          "λ uniform between 0 and 1 of the way", "<td>partners of a sample</td><td>3</td>"]),
+         ["12, all varying features", "towards a partner (interpolation)",
+          "λ uniform between 0 and 1", "<td>partners per sample</td><td>3</td>"]),
         ({"featx_shape": 9.0, "featx_scale": 2.0}, ["λ ~ Gamma(9, 2), 18 on average"]),
     ],
 )  # fmt: skip

@@ -15,18 +15,20 @@ SCRIPT = """
 import sys, torch
 from pathlib import Path
 from contextlib import nullcontext
-from gsx.stages.nn.training_loop import Descent, descend
-from gsx.stages.nn.torch_ranks import joined, size
+from gsx.stages.nn.training_loop import TrainingOptions, train_network
+from gsx.stages.nn.torch_ranks import process_group, world_size
 x = torch.randn(256, 4, generator=torch.Generator().manual_seed(1))
 y = x @ torch.tensor([1.0, -2.0, 0.5, 3.0])
-with joined() if len(sys.argv) > 2 else nullcontext(0) as rank:
+with process_group() if len(sys.argv) > 2 else nullcontext(0) as rank:
     net = torch.nn.Linear(4, 1)
     with torch.no_grad():
         net.weight.fill_(0.1), net.bias.fill_(0.0)
     loss = lambda rows: ((net(x[rows]).squeeze(1) - y[rows]) ** 2).mean()
-    descend(net, loss, 256, Descent(name="line", epochs=3), seed=0, progress=lambda _: None)
+    options = TrainingOptions(name="line", epochs=3)
+    train_network(net, loss, 256, options, seed=0, progress=lambda _: None)
     if rank == 0:
-        print(size(), *net.weight.flatten().tolist(), net.bias.item(), file=open(sys.argv[1], "w"))
+        weights = [*net.weight.flatten().tolist(), net.bias.item()]
+        print(world_size(), *weights, file=open(sys.argv[1], "w"))
 left = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
 assert not [name for name in left if "gloo" in name], left
 """

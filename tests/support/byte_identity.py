@@ -79,7 +79,7 @@ VERSIONS = ("numpy", "pyarrow", "zarr", "torch", "torch-geometric", "rdkit", "op
 class Item:
     """One command to run.
 
-    In ``command``, ``{NAME}`` stands for the key of the artifact that item NAME wrote,
+    ``command`` may begin with variables, as in a shell. In it, ``{NAME}`` stands for the key of the artifact that item NAME wrote,
     ``{NAME:STEP}`` for that of one of its steps, ``{dir:NAME}`` for the directory it exported to,
     and ``{out}`` for the directory of this item.
     """
@@ -95,6 +95,17 @@ class Item:
     def json(self) -> bool:
         """Whether to add ``--json``."""
         return not self.command.startswith("table ")
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command, without variables."""
+        return [word for word in shlex.split(self.command) if not re.match(r"[A-Z_]+=", word)]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables set in front of the command."""
+        words = shlex.split(self.command)
+        return dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
 
     @property
     def references(self) -> list[str]:
@@ -144,12 +155,17 @@ own/classes: prepare --smiles inputs/classes.tsv.gz --smiles-column structure --
     --task classification --rule random --metric mcc --ratios 0.6/0.2/0.1
 own/column: prepare --smiles inputs/assay.csv --target active --rule column \
     --split-column part --envs infer
+own/processes: GSX_WORKERS=2 prepare --smiles inputs/assay.csv --target active --seed 9
+own/workers: prepare --smiles inputs/assay.csv --target active --seed 8 --workers 1
 own/tu: prepare --tu inputs/PATHS.zip --envs 3
 own/tu-folder: prepare --tu inputs/PATHS --rule quantile --name folder
 own/pyg: prepare --pyg inputs/rings.pt --task classification --domain size
 own/pyg-given: prepare --pyg inputs/rings.pt --domain column:assay --envs given --rule column \
     --split-column part --name given
 own/pyg-values: prepare --pyg inputs/values.pt --task regression --envs infer
+own/pyg-auc: prepare --pyg inputs/rings.pt --task classification --metric roc_auc --name auc
+own/pyg-counted: prepare --pyg inputs/counted.pt --envs 2
+own/pyg-bare: prepare --pyg inputs/bare.pt --envs 2
 own/pyg-nodes: prepare --pyg inputs/one_graph.pt --domain column:domain_id --rule column \
     --envs given
 own/nodes: prepare --nodes inputs/papers.csv --edges inputs/links.csv --target field \
@@ -160,6 +176,10 @@ own/nodes-values: prepare --nodes inputs/papers.csv --edges inputs/links.csv --t
     --task regression --domain column:year --feature-column figures --feature-column field
 own/nodes-multitask: prepare --nodes inputs/papers.csv --edges inputs/links.csv --target field \
     --target cited --domain column:year --feature-column length --feature-column figures
+own/nodes-left: prepare --nodes inputs/papers.csv --edges inputs/links.csv --target cited \
+    --domain column:year --name left
+own/ogb-tables: prepare --ogb inputs/ogbg_ring --rule column --split-column half
+own/ogb-scaffold: prepare --ogb inputs/ogbg_ring --domain scaffold --envs 2 --name scaffolds
 export/rings-ogb: export {own/pyg} {out} --to ogb
 export/motif-good: export {corpus/motif-size} {out} --to good
 export/cbas-good: export {corpus/cbas} {out} --to good
@@ -257,6 +277,8 @@ featx/domain: generate {corpus/fsmotif} --featx --domain 0..1 --featx-features a
 featx/spliced: FSMOTIF --options 011 --count 16 --extractor {extract/fsmotif} \
     --bridge {bridge/fsmotif}
 featx/rings: generate {own/pyg-given} --featx --mask {mask/rings} --count 10
+featx/rings-all: generate {own/pyg-given} --featx --mask {mask/rings} --featx-features all \
+    --ratio 4
 featx/cmnist: generate {corpus/cmnist} --featx --mask {mask/cmnist} --count 10 \
     --featx-partner ranked
 replicas/selected: CBAS --replicas 2
@@ -320,6 +342,10 @@ train/results-0: train {corpus/motif-base} --results results --method erm EPOCHS
 train/results-1: train {corpus/motif-base} --results results --method erm --seed 1 EPOCHS
 train/results-vrex: train {splice/option-3} --learner vrex --penalty 10 --results results \
     --method g-splice-3 EPOCHS
+train/mcc: train {own/classes} EPOCHS
+train/auc: train {own/pyg-auc} EPOCHS
+train/paper: train {corpus/motif-base} --preset paper SMALL
+train/quick: train {own/smiles} --preset quick --epochs 1
 train/average: train {corpus/motif-base} --average 0.9 --dropout 0.5 EPOCHS
 train/env-balanced: train {corpus/motif-base} --env-balanced --learner vrex EPOCHS
 train/source-only: train {splice/all} --source-only EPOCHS
@@ -338,6 +364,8 @@ train/zarr: train {corpus/motif-zarr} EPOCHS
 train/rings: train {own/pyg-given} --learner coral EPOCHS
 train/hiv: train {corpus/hiv-size} --learner dann EPOCHS
 train/twitter: train {corpus/twitter} EPOCHS
+train/nodes-default: train {corpus/cbas} --epochs 1 --samples 2
+train/nodes-paper: train {corpus/cbas} --preset paper --epochs 1 --samples 2 --width 8
 train/nodes-values: train {own/nodes-values} --preset quick --samples 2 EPOCHS
 train/nodes-multitask: train {own/nodes-multitask} --preset quick --samples 2 EPOCHS
 train/nodes-own: train {own/nodes} --preset quick --samples 2 EPOCHS
@@ -368,6 +396,9 @@ export/drop-edge-pyg: export {augment/cbas-drop-edge} {out} --to pyg
 export/drop-edge-good: export {augment/cbas-drop-edge} {out} --to good
 export/webkb: export {corpus/webkb-aligned} {out}
 export/webkb-pyg: export {corpus/webkb-aligned} {out} --to pyg
+export/webkb-csv: export {replicas/webkb} {out} --to csv
+export/webkb-good: export {replicas/webkb} {out} --to good
+export/cora-ml-csv: export {corpus/cora-ml} {out} --to csv
 export/hiv: export {corpus/hiv-scaffold} {out}
 export/hiv-smi: export {corpus/hiv-scaffold} {out} --to smi
 export/twitter: export {corpus/twitter} {out}
@@ -385,6 +416,8 @@ tune/g-mixup: tune {corpus/fsmotif} --method g-mixup --space inputs/space-g-mixu
 tune/nodes: tune {corpus/cbas} --method none --space inputs/space-none.toml TRIALS
 tune/seeds: tune {corpus/motif-base} --method none --space inputs/space-none.toml TRIALS \
     --seeds 2 --round 2 --seed 7
+tune/workers: tune {corpus/motif-base} --method none --space inputs/space-none.toml TRIALS \
+    --seed 8 --workers 1
 tune/dry-run: tune {corpus/fsmotif} --method g-splice+featx --dry-run
 """
 OUTPUTS = """
@@ -397,6 +430,8 @@ evaluate/selecting: evaluate {train/ciga-gin} {corpus/fsmotif}
 evaluate/molecules: evaluate {train/erm-molecules} {own/smiles}
 evaluate/multitask: evaluate {train/multitask} {own/multitask}
 evaluate/values: evaluate {train/values} {own/values}
+evaluate/mcc: evaluate {train/mcc} {own/classes}
+evaluate/auc: evaluate {train/auc} {own/pyg-auc}
 evaluate/nodes: evaluate {train/nodes-erm} {corpus/cbas}
 table/markdown: table {dir:results} --format markdown
 table/csv: table {dir:results} --format csv
@@ -413,6 +448,7 @@ lineage/splice: lineage {splice/all}
 lineage/model: lineage {train/erm-splice}
 diff/corpora: diff {splice/option-2} {splice/growth}
 diff/models: diff {train/results-0} {train/results-1}
+push: push {splice/all} {out} --with-lineage
 verify: verify {splice/all} {replicas/selected} {own/smiles}
 datasets: datasets
 ls: ls
@@ -431,8 +467,8 @@ ABBREVIATIONS = {
     "MOLECULE_MODELS": "--extractor {extract/molecules} --bridge {bridge/molecules}",
     "FSMOTIF": "generate {corpus/fsmotif} --featx --mask {mask/fsmotif}",
     "CBAS": "generate {corpus/cbas} --featx --mask {mask/cbas}",
-    "SMALL": "--epochs 1 --width 8 --layers 2 --batch-size 16",
-    "EPOCHS": "--epochs 3 --width 8 --layers 2 --batch-size 16",
+    "SMALL": "--epochs 1 --width 8 --layers 3 --batch-size 16",
+    "EPOCHS": "--epochs 3 --width 8 --layers 3 --batch-size 16",
     "TRIALS": "--trials 2 --epochs 1 --width 8 --preset quick",
 }
 """Words that stand for parts of commands."""
@@ -628,6 +664,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "molecules.csv").write_text("".join(",".join(line) + "\n" for line in few))
     _write_assay(folder, [row["smiles"] for row in rows[::4]])
     _write_tu(folder)
+    _write_ogb(folder / "ogbg_ring")
     _write_nodes(folder)
     _write_tensors(folder)
 
@@ -657,12 +694,44 @@ def _write_tu(folder: Path) -> None:
         first += size
     labels = [str(1 if graph % 2 else -1) for graph in range(60)]
     files = {"A": edges, "graph_indicator": indicator, "graph_labels": labels, "node_labels": nodes}
+    attributes = [f"{node / 4}, {node % 5}" for node in range(len(nodes))]
+    bonds = [str(number // 2 % 3) for number in range(len(edges))]
     (folder / "PATHS").mkdir()
     with zipfile.ZipFile(folder / "PATHS.zip", "w") as archive:
         for name, lines in files.items():
             text = "\n".join(lines) + "\n"
             (folder / "PATHS" / f"PATHS_{name}.txt").write_text(text)
             archive.writestr(zipfile.ZipInfo(f"PATHS/PATHS_{name}.txt"), text)
+    for name, lines in {"node_attributes": attributes, "edge_labels": bonds}.items():
+        (folder / "PATHS" / f"PATHS_{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+def _write_ogb(folder: Path) -> None:
+    """Write rings as the tables of an OGB dataset, with SMILES and a split."""
+    sizes = [3 + graph % 9 for graph in range(40)]
+    nodes = [node for size in sizes for node in range(size)]
+    rings = [f"{node},{(node + 1) % size}" for size in sizes for node in range(size)]
+    smiles = ["C1CC1", "C1CCC1", "c1ccccc1", "c1ccncc1", "O1CCOC1"]
+    tables = {
+        "raw/edge": rings,
+        "raw/num-node-list": sizes,
+        "raw/num-edge-list": sizes,
+        "raw/node-feat": [f"{node % 3},{node % 2 + 4}" for node in nodes],
+        "raw/edge-feat": [node % 4 / 2 for node in nodes],
+        "raw/graph-label": [f"{graph % 2},{graph // 2 % 2 if graph % 3 else ''}"
+                            for graph in range(40)],
+        "split/half/train": range(20),
+        "split/half/valid": range(20, 30),
+        "split/half/test": range(30, 39),
+        "mapping/mol": ["first,second,mol_id,smiles", *(
+            f"{graph % 2},,C{graph},{smiles[graph // 8]}{'C' * (graph % 8)}" for graph in range(40)
+        )],
+    }  # fmt: skip
+    for name, lines in tables.items():
+        path = folder / f"{name}.csv.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"{line}\n" for line in lines)
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _write_nodes(folder: Path) -> None:
@@ -699,6 +768,10 @@ def _write_tensors(folder: Path) -> None:
         values.append({**graph, "x": graph["x"] * 0.5, "y": torch.tensor([n / 7])})
     torch.save(graphs, folder / "rings.pt")
     torch.save(values, folder / "values.pt")
+    bare = [{"edge_index": graph["edge_index"], "y": graph["y"]} for graph in graphs]
+    torch.save(bare, folder / "bare.pt")
+    counted = [{**graph, "num_nodes": 5 + n % 11} for n, graph in enumerate(bare)]
+    torch.save(counted, folder / "counted.pt")
     node = torch.arange(100)
     masks = ("train_mask", "id_val_mask", "id_test_mask", "val_mask", "test_mask")
     one = {
@@ -800,20 +873,24 @@ class Workspace:
         """Return the directory that an item exports to, relative to the workspace."""
         return name if name == "results" else f"exports/{name.replace('/', '-')}"
 
-    def run(self, argv: list[str], module: str = "gsx") -> tuple[int, str, str]:
+    def run(
+        self, argv: list[str], variables: Mapping[str, str], module: str = "gsx"
+    ) -> tuple[int, str, str]:
         """Run ``python -m MODULE ARGV`` and return exit code, stdout and stderr."""
         if self.server is None:
             command = [sys.executable, "-m", module, *argv]
             try:
                 done = subprocess.run(
-                    command, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL,
-                    capture_output=True, text=True, timeout=TIMEOUT, check=False,
+                    command, cwd=self.root, env={**self.environment, **variables},
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT,
+                    check=False,
                 )  # fmt: skip
             except subprocess.TimeoutExpired as error:
                 return -signal.SIGALRM, "", str(error)
             return done.returncode, done.stdout, done.stderr
         streams = [self.root / "stdout", self.root / "stderr"]
-        request = {"module": module, "argv": argv, "streams": [str(path) for path in streams]}
+        request = {"module": module, "argv": argv, "variables": dict(variables),
+                   "streams": [str(path) for path in streams]}  # fmt: skip
         self.server.stdin.write(json.dumps(request) + "\n")
         self.server.stdin.flush()
         answer = self.server.stdout.readline()
@@ -881,6 +958,7 @@ def _run(request: Mapping[str, Any]) -> None:
     os.dup2(null, 0)
     for descriptor, path in zip((1, 2), request["streams"], strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
+    os.environ.update(request["variables"])
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
     sys.argv = [request["module"], *request["argv"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
@@ -935,7 +1013,7 @@ def selected(items: list[Item], only: list[str]) -> list[Item]:
 def header(work: Workspace) -> dict[str, Any]:
     """Return versions and extensions; exit if gsx is not imported from the checkout."""
     (work.root / "gsx_probe.py").write_text("import gsx\nprint(gsx.__file__)\n")
-    _, out, err = work.run([], module="gsx_probe")
+    _, out, err = work.run([], {}, module="gsx_probe")
     if not out.startswith(str(work.code)):
         raise SystemExit(f"gsx is imported from {out.strip() or err}, not from {work.code}")
     extensions = sorted({path.name.split(".")[0] for path in work.code.rglob("_*.so")
@@ -962,8 +1040,8 @@ def run_item(item: Item, work: Workspace, done: Mapping[str, Any]) -> dict[str, 
     target = work.root / work.directory(item.name)
     if target.exists():
         shutil.rmtree(target)
-    argv = [_filled(word, item, work, done) for word in shlex.split(item.command)]
-    code, out, err = work.run([*argv, "--json"] if item.json else argv)
+    argv = [_filled(word, item, work, done) for word in item.words]
+    code, out, err = work.run([*argv, "--json"] if item.json else argv, item.variables)
     entry: dict[str, Any] = {
         "command": shlex.join(argv),
         "code": code,
@@ -1045,10 +1123,10 @@ def _files(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a directory; of run records the field names."""
     hashes = {}
     for path in sorted(folder.rglob("*")):
-        if not path.is_file():
-            continue
         name = path.relative_to(folder).as_posix()
-        if name == RUN_RECORD:
+        if not path.is_file() or re.search(r"(^|/)\.", name):  # locks and drafts of a store
+            continue
+        if path.name == RUN_RECORD:
             hashes[name] = "fields " + " ".join(sorted(json.loads(path.read_text())))
         else:
             hashes[name] = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -52,8 +52,8 @@ def parse_graphs(fields: GraphFields, targets: Sequence[str], where: str) -> Par
             )
     edges = fields.array("edge_index")
     if edges is None:
-        names = ", ".join(fields.values) or "none"
-        raise StageError(f"{where}: graphs have no `edge_index` (found fields: {names}).")
+        present = ", ".join(fields.values) or "none"
+        raise StageError(f"{where}: graphs have no `edge_index` (found fields: {present}).")
     edge_ptr, ends = edges[0], edges[1].astype(np.int64).T
     x = fields.array("x")
     guessed: tuple[str, ...] = ()

@@ -207,18 +207,30 @@ def hashes(**other):
     extension_of(wl_hash).graph_hashes(*{**fitting, **other}.values())
 
 
-def gather(starts, counts, room=3, width=8):
-    extension_of(ragged).gather(np.arange(5), width, ints(*starts), ints(*counts), np.zeros(room))
+def gather(starts, counts, rows=3, width=8):
+    """Gather runs of the rows 0 to 4 and return the output of ``rows`` rows."""
+    out = np.zeros(rows, dtype=np.int64)
+    extension_of(ragged).gather(np.arange(5), width, ints(*starts), ints(*counts), out)
+    return out
 
 
 @needs_extensions
 def test_consistent_arguments_are_accepted():
-    gather([2, 0], [1, 2])
-    move()
+    assert gather([2, 0], [1, 2]).tolist() == [2, 0, 1]
+    out, same = floats(3, 2) + 7, np.zeros(2, dtype=bool)
+    move(out=out, same=same)
+    assert out.tolist() == [[0, 0]] * 3
+    assert same.all()
     move(out=floats(0, 2), own=floats(0, 2), ptr=ints(0, 0, 0))
-    hashes()
-    hashes(attr=words(2))
-    extension_of(wl_hash).row_hashes(np.zeros((2, 3)), words(2))
+    plain, attributed = words(2), words(2)
+    hashes(out=plain)
+    hashes(attr=words(2) + np.uint64(1), out=attributed)
+    assert plain[0] != plain[1]
+    assert plain[0] != attributed[0]
+    assert plain[1] == attributed[1]  # the second graph has no edges
+    rows = words(2)
+    extension_of(wl_hash).row_hashes(np.zeros((2, 3)), rows)
+    assert rows[0] == rows[1] != 0
     extension_of(wl_hash).row_hashes(np.zeros((0, 3)), words(0))
 
 

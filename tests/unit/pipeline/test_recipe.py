@@ -78,7 +78,7 @@ def test_an_unknown_section_is_an_error_with_a_suggestion():
         ),
         (
             '[prepare]\ndataset = "motif-size"\nnum_graphs = -5',
-            "num_graphs must lie in 1..10000000000; got -5",
+            "num_graphs must be in 1..10000000000 (found -5)",
         ),
     ],
 )

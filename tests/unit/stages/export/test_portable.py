@@ -307,7 +307,7 @@ def test_a_shard_that_changes_during_the_copy_is_detected(artifact, tmp_path, mo
         return copyfile(source, target)
 
     monkeypatch.setattr(bundle.shutil, "copyfile", touch_and_copy)
-    with pytest.raises(ArtifactError, match="names files that changed while copied"):
+    with pytest.raises(ArtifactError, match="lists files that changed during the copy"):
         export(Corpus(copied_artifact), [artifact.manifest], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copied"]
 

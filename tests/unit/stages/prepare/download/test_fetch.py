@@ -1,4 +1,4 @@
-"""Raw files are fetched from a server of our own: whole, checked, resumed, or not at all."""
+"""Downloads of raw files from a local test server: verified, resumed or rejected."""
 
 import hashlib
 import json
@@ -11,10 +11,10 @@ from filelock import FileLock
 
 from gsx.cli.main import cli
 from gsx.errors import GsxError, StageError, UsageError
-from gsx.stages.prepare.download import catalog as remote_files
-from gsx.stages.prepare.download import fetch as fetching
+from gsx.stages.prepare.download import catalog
 from gsx.stages.prepare.download.catalog import REMOTE_FILES, RemoteFile
 from gsx.stages.prepare.download.download import download
+from gsx.stages.prepare.download.fetch import fetch_dataset
 from gsx.stages.prepare.stage import FAMILIES, metadata_of
 
 CONTENT = bytes(range(256)) * 4096
@@ -22,12 +22,12 @@ SHA = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Server(ThreadingHTTPServer):
-    """Serves ``content`` and notes what was asked; ``breaks`` answers end halfway."""
+    """Serves ``content`` and records requests; the first ``breaks`` responses are truncated."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.content, self.breaks, self.ranges, self.code = CONTENT, 0, True, None
-        self.asked = []
+        self.requests = []
 
     def remote(self, path="/file", **more):
         url = f"http://127.0.0.1:{self.server_port}{path}"
@@ -37,12 +37,12 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         server = self.server
-        wanted = self.headers.get("Range")
-        server.asked.append((self.path, wanted))
+        byte_range = self.headers.get("Range")
+        server.requests.append((self.path, byte_range))
         if server.code is not None or self.path == "/none":
             self.send_error(server.code or 404)
             return
-        start = int(wanted[6:-1]) if wanted and server.ranges else 0
+        start = int(byte_range[6:-1]) if byte_range and server.ranges else 0
         if start >= len(server.content):
             self.send_error(416)
             return
@@ -64,11 +64,11 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with Server() as made:
-        thread = threading.Thread(target=made.serve_forever)
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield made
-        made.shutdown()
+        yield running
+        running.shutdown()
         thread.join()
 
 
@@ -76,78 +76,84 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_brought_and_checked(server, tmp_path):
-    told = []
-    download(server.remote(), tmp_path / "sub" / "file.bin", told.append)
+def test_download_is_verified(server, tmp_path):
+    progress = []
+    download(server.remote(), tmp_path / "sub" / "file.bin", progress.append)
     assert (tmp_path / "sub" / "file.bin").read_bytes() == CONTENT
     assert names(tmp_path / "sub") == ["file.bin"]
-    assert told[0] == 0
-    assert told[-1] == len(CONTENT)
+    assert progress[0] == 0
+    assert progress[-1] == len(CONTENT)
 
 
-def test_a_download_that_broke_off_goes_on_where_it_stopped(server, tmp_path):
+def test_interrupted_download_resumes(server, tmp_path):
     server.breaks = 2
     download(server.remote(), tmp_path / "file.bin")
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
-    half, most = len(CONTENT) // 2, 3 * len(CONTENT) // 4
-    assert [asked for _, asked in server.asked] == [None, f"bytes={half}-", f"bytes={most}-"]
+    half, three_quarters = len(CONTENT) // 2, 3 * len(CONTENT) // 4
+    assert [byte_range for _, byte_range in server.requests] == [
+        None,
+        f"bytes={half}-",
+        f"bytes={three_quarters}-",
+    ]
 
 
-def test_what_broke_off_is_kept_for_the_next_run(server, tmp_path):
+def test_partial_download_is_kept_for_the_next_run(server, tmp_path):
     server.breaks = 3
     with pytest.raises(StageError, match="the connection failed"):
         download(server.remote(), tmp_path / "file.bin")
     assert names(tmp_path) == ["file.bin.part"]
     download(server.remote(), tmp_path / "file.bin")
     assert names(tmp_path) == ["file.bin"]
-    assert server.asked[-1][1] == f"bytes={len(CONTENT) * 7 // 8}-"
+    assert server.requests[-1][1] == f"bytes={len(CONTENT) * 7 // 8}-"
 
 
-def test_a_server_that_cannot_resume_sends_all_again(server, tmp_path):
+def test_server_without_range_support_restarts_the_download(server, tmp_path):
     server.ranges, server.breaks = False, 1
     download(server.remote(), tmp_path / "file.bin")
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("size", [100, len(CONTENT), 2 * len(CONTENT)])
-def test_a_part_of_another_file_does_no_harm(server, tmp_path, size):
+def test_partial_download_of_another_file_is_replaced(server, tmp_path, size):
     (tmp_path / "file.bin.part").write_bytes(b"x" * size)
     download(server.remote(), tmp_path / "file.bin")
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
 
 
-def test_a_file_that_is_not_the_known_one_never_appears(server, tmp_path):
+def test_file_with_wrong_hash_is_discarded(server, tmp_path):
     server.content = CONTENT[::-1] + b"x"
     with pytest.raises(StageError) as error:
         download(server.remote(), tmp_path / "file.bin")
     url = server.remote().urls[0]
     assert str(error.value) == (
-        f"file.bin cannot be downloaded:\n  {url}: what it sends is not the file that gsx knows "
-        "(its SHA-256 differs)\nTry again later, or get the file yourself and put it at "
+        f"file.bin: download failed:\n  {url}: the SHA-256 of the content differs from the "
+        "catalog\nRetry later, or download the file yourself and save it as "
         f"{tmp_path / 'file.bin'}."
     )
     assert names(tmp_path) == []
 
 
-def test_more_bytes_than_expected_are_refused_before_they_are_sent(server, tmp_path):
+def test_oversized_response_is_rejected_before_reading(server, tmp_path):
     server.content = CONTENT * 4
-    with pytest.raises(StageError, match=r"it would send 4,194,304 bytes; at most 1,048,596 are"):
+    with pytest.raises(
+        StageError, match=r"the response has 4,194,304 bytes; at most 1,048,596 are"
+    ):
         download(server.remote(size=10), tmp_path / "other.bin")
 
 
-def test_another_address_is_tried_where_one_fails(server, tmp_path):
+def test_next_url_is_tried_after_a_failure(server, tmp_path):
     (good,) = server.remote().urls
     both = server.remote(urls=(good.replace("/file", "/none"), good))
     download(both, tmp_path / "file.bin")
-    assert [path for path, _ in server.asked] == ["/none", "/file"]
+    assert [path for path, _ in server.requests] == ["/none", "/file"]
     server.code = 503
-    with pytest.raises(StageError, match=r"the server says 503 Service Unavailable"):
+    with pytest.raises(StageError, match=r"the server returned 503 Service Unavailable"):
         download(server.remote(), tmp_path / "more.bin")
-    with pytest.raises(StageError, match=r"file:///etc/passwd: not an address of the web"):
+    with pytest.raises(StageError, match=r"file:///etc/passwd: not an HTTP URL"):
         download(server.remote(urls=("file:///etc/passwd",)), tmp_path / "more.bin")
 
 
-def test_lines_of_a_text_count_and_not_how_they_end(server, tmp_path):
+def test_line_endings_do_not_affect_the_hash_of_texts(server, tmp_path):
     digest = hashlib.sha256(b"a,b\n1,2\n").hexdigest()
     for text in (b"a,b\n1,2\n", b"a,b\r\n1,2\r\n", b"a,b\n\n1,2"):
         server.content = text
@@ -157,9 +163,9 @@ def test_lines_of_a_text_count_and_not_how_they_end(server, tmp_path):
 
 @pytest.fixture
 def nci1(server, monkeypatch):
-    """Let the server stand for where NCI1 is published."""
+    """Serve NCI1 from the test server."""
     served = {**REMOTE_FILES, "nci1/NCI1_TU.zip": server.remote()}
-    monkeypatch.setattr(remote_files, "REMOTE_FILES", served)
+    monkeypatch.setattr(catalog, "REMOTE_FILES", served)
     return server
 
 
@@ -167,7 +173,7 @@ def gsx(*words):
     return CliRunner().invoke(cli, words)
 
 
-def test_the_command_fetches_what_is_not_there(nci1, tmp_path):
+def test_fetch_command_downloads_missing_files(nci1, tmp_path):
     raw = str(tmp_path)
     result = gsx("fetch", "nci1-size", "--raw", raw)
     assert result.exit_code == 0
@@ -179,40 +185,40 @@ def test_the_command_fetches_what_is_not_there(nci1, tmp_path):
     assert shown["files"] == [
         {"path": f"{tmp_path}/nci1/NCI1_TU.zip", "bytes": len(CONTENT), "reused": True}
     ]
-    assert len(nci1.asked) == 1
+    assert len(nci1.requests) == 1
 
 
-def test_a_file_of_the_user_under_another_name_is_left_alone(nci1, tmp_path):
+def test_existing_file_under_another_name_is_reused(nci1, tmp_path):
     (tmp_path / "nci1").mkdir()
     (tmp_path / "nci1" / "NCI1.zip").write_bytes(b"mine")
-    (found,) = fetching.fetch_dataset("nci1-size", metadata_of("nci1-size"), tmp_path, lambda *_: None)
-    assert (found.reused, found.path.name, nci1.asked) == (True, "NCI1.zip", [])
+    metadata = metadata_of("nci1-size")
+    (fetched,) = fetch_dataset("nci1-size", metadata, tmp_path, lambda *_: None)
+    assert (fetched.reused, fetched.path.name, nci1.requests) == (True, "NCI1.zip", [])
 
 
 @pytest.mark.parametrize(
     ("name", "raw", "message"),
     [
-        ("motif-size", True, "motif-size is built in and needs no files: `gsx prepare motif-"),
-        ("cora-word", True, "cora-word cannot be fetched: cora/cora.npz is the full Cora graph"),
-        ("nci1-size", False, "no folder of raw files is named. Say where to put them: `--raw DIR` "
-         "or GSX_RAW_DATA."),
+        ("motif-size", True, "motif-size is synthetic and needs no files. Run `gsx prepare motif-"),
+        ("cora-word", True, "cora-word: no download for cora/cora.npz (the full Cora graph"),
+        ("nci1-size", False, "no raw data directory is set. Pass `--raw DIR` or set GSX_RAW_DATA."),
         ("nci1-sise", True, "no dataset `nci1-sise`. Did you mean `nci1-size`?"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_fetched_is_said(tmp_path, name, raw, message):
+def test_invalid_fetches_are_rejected(tmp_path, name, raw, message):
     result = gsx("fetch", name, *(("--raw", str(tmp_path)) if raw else ()))
     assert isinstance(result.exception, UsageError)
     assert str(result.exception).startswith(message)
 
 
-def test_two_fetches_do_not_fill_one_folder(nci1, tmp_path):
+def test_concurrent_fetches_into_one_folder_are_rejected(nci1, tmp_path):
     with FileLock(tmp_path / ".gsx-fetch.lock"):
         result = gsx("fetch", "nci1-size", "--raw", str(tmp_path))
     assert isinstance(result.exception, GsxError)
-    assert str(result.exception).startswith(f"another `gsx fetch` is filling {tmp_path}.")
+    assert str(result.exception).startswith(f"another `gsx fetch` is writing to {tmp_path}.")
 
 
-def test_the_table_names_files_that_datasets_read():
+def test_catalog_lists_files_of_datasets():
     read = {
         path
         for family in FAMILIES
@@ -231,6 +237,6 @@ def test_the_table_names_files_that_datasets_read():
     }  # fmt: skip
 
 
-def test_the_hashes_of_the_table_are_those_of_the_raw_files(raw_file):
+def test_catalog_hashes_match_raw_files(raw_file):
     for name in ("dd/DD.zip", "nci1/NCI1_TU.zip", "cora_ml/cora_ml.npz"):
         assert hashlib.sha256(raw_file(name).read_bytes()).hexdigest() == REMOTE_FILES[name].sha256

@@ -1,3 +1,5 @@
+"""Motif datasets: bases, motifs, perturbation, splits and concept shift."""
+
 import importlib.util
 import random
 from itertools import pairwise
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsx.errors import StageError, UsageError
-from gsx.ragged import pointers, decode_texts
+from gsx.ragged import decode_texts, pointers
 from gsx.stages.prepare.synthetic.motif import (
     BLOCK,
     DATASETS,
@@ -68,17 +70,17 @@ def undirected(src, dst):
 
 
 def added_edges(kind, width, motif, seed=0, count=400):
-    """Return per graph the edges that perturbation added, and the number of attempts allowed."""
+    """Return the edges that perturbation added to each graph, and the number of attempts."""
     graphs = draw(kind, width, motif, seed, count)
-    found, plain = [], unperturbed(kind, width, motif, 0)
+    added, plain = [], unperturbed(kind, width, motif, 0)
     first = int(plain.num_nodes[0]) - 5
     _, src, dst = plain.edges()
     expected = undirected(src, dst) - {(0, first)}
     for a, b in pairwise(graphs.edge_ptr):
         edges = undirected(graphs.edge_src[a:b], graphs.edge_dst[a:b])
         assert expected <= edges
-        found.append(edges - expected)
-    return found, first, int(0.05 * plain.num_edges[0])
+        added.append(edges - expected)
+    return added, first, int(0.05 * plain.num_edges[0])
 
 
 def mean_within(values, expected, rounding=1e-9):
@@ -92,7 +94,7 @@ def same_mean(left, right):
 
 @pytest.mark.parametrize("kind", range(5), ids=BASES)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_base_has_the_nodes_and_edges_of_networkx(kind, width):
+def test_bases_match_networkx(kind, width):
     base = bases(np.array([kind]), np.array([width]))
     expected = reference.build_base(kind, width)
     assert base.node_ptr.tolist() == [0, expected.number_of_nodes()]
@@ -111,11 +113,11 @@ def test_a_base_has_the_nodes_and_edges_of_networkx(kind, width):
         (PATH, [False, True, True, False]),
     ],
 )
-def test_only_some_nodes_of_a_base_may_gain_edges(kind, expected):
+def test_receptive_nodes_of_every_base(kind, expected):
     assert bases(np.array([kind]), np.array([4])).receptive.tolist() == expected
 
 
-def test_bases_of_many_graphs_are_those_of_each_graph():
+def test_batched_bases_equal_single_bases():
     kind, width = (grid.ravel() for grid in np.meshgrid(np.arange(5), np.array(WIDTHS)))
     together = bases(kind, width)
     alone = [bases(kind[i : i + 1], width[i : i + 1]) for i in range(len(kind))]
@@ -126,7 +128,7 @@ def test_bases_of_many_graphs_are_those_of_each_graph():
 @pytest.mark.parametrize("motif", range(3), ids=MOTIFS)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", range(5), ids=BASES)
-def test_a_graph_is_base_and_motif_and_one_edge_between(kind, width, motif):
+def test_graph_is_base_and_motif_joined_by_one_edge(kind, width, motif):
     expected = reference.build_base(kind, width)
     first = expected.number_of_nodes()
     anchor = (7 * width) % first
@@ -139,7 +141,7 @@ def test_a_graph_is_base_and_motif_and_one_edge_between(kind, width, motif):
     assert adjacency.num_edges.tolist() == [len(edges) + 1]
 
 
-def test_the_three_motifs_are_house_cycle_and_crane():
+def test_motifs_are_house_cycle_and_crane():
     crane = nx.complete_bipartite_graph(2, 3)
     house = nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (4, 0), (4, 1)])
     for motif, expected in ((HOUSE, house), (CYCLE, nx.cycle_graph(5)), (CRANE, crane)):
@@ -148,7 +150,7 @@ def test_the_three_motifs_are_house_cycle_and_crane():
         assert nx.is_isomorphic(nx.Graph(edges), expected)
 
 
-def test_edges_are_stored_in_both_directions_by_source_and_target():
+def test_edges_are_sorted_and_in_both_directions():
     graphs = draw(PATH, 2, HOUSE)
     anchor = int(graphs.edge_dst[graphs.edge_src == 2][0])
     assert anchor in (0, 1)
@@ -162,7 +164,7 @@ def test_motif_nodes_follow_the_base_and_are_marked():
     assert graphs.node_truth.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1]
 
 
-def test_every_base_node_is_an_anchor_with_equal_chance():
+def test_anchors_are_uniform_over_base_nodes():
     graphs = draw(PATH, 4, CYCLE, count=4000)
     anchors = graphs.edge_dst[(graphs.edge_src == 4) & (graphs.edge_dst < 4)]
     share = np.bincount(anchors, minlength=4) / 4000
@@ -170,35 +172,35 @@ def test_every_base_node_is_an_anchor_with_equal_chance():
 
 
 @pytest.mark.parametrize("kind", range(5), ids=BASES)
-def test_perturbation_adds_no_edge_inside_the_motif_and_no_more_than_its_attempts(kind):
-    found, first, attempts = added_edges(kind, 30, HOUSE)
-    assert max(len(edges) for edges in found) <= attempts + 1  # the edge to the anchor is one more
-    assert not any(u >= first for edges in found for u, v in edges)
+def test_perturbation_adds_no_motif_edges_and_respects_attempts(kind):
+    added, first, attempts = added_edges(kind, 30, HOUSE)
+    assert max(len(edges) for edges in added) <= attempts + 1  # the edge to the anchor is one more
+    assert not any(u >= first for edges in added for u, v in edges)
 
 
 def test_edges_added_to_a_star_touch_the_hub():
-    found, first, _ = added_edges(STAR, 60, CYCLE, count=2000)
-    extra = [edges for edges in found if len(edges) > 1]
+    added, first, _ = added_edges(STAR, 60, CYCLE, count=2000)
+    extra = [edges for edges in added if len(edges) > 1]
     assert 0 < len(extra) < 400
     assert all(sum(u != 0 for u, v in edges) <= 1 for edges in extra)
     assert all(v >= first for edges in extra for u, v in edges)
 
 
 def test_edges_added_to_a_path_touch_an_inner_node():
-    found, first, _ = added_edges(PATH, 30, CYCLE, count=2000)
+    added, first, _ = added_edges(PATH, 30, CYCLE, count=2000)
     inner = range(1, 29)
-    untouched = [e for edges in found for e in edges if e[0] not in inner and e[1] not in inner]
+    untouched = [e for edges in added for e in edges if e[0] not in inner and e[1] not in inner]
     assert {edge for edge in untouched if edge[1] != first} == set()
 
 
 @pytest.mark.parametrize("width", [1, 7, 8, 15])
-def test_graphs_of_up_to_nineteen_edges_gain_none(width):
-    found, _, attempts = added_edges(TREE, width, HOUSE)
+def test_graphs_with_fewer_than_twenty_edges_are_not_perturbed(width):
+    added, _, attempts = added_edges(TREE, width, HOUSE)
     assert attempts == 0
-    assert {len(edges) for edges in found} == {1}
+    assert {len(edges) for edges in added} == {1}
 
 
-def test_perturbation_draws_every_free_pair_with_equal_chance():
+def test_perturbation_is_uniform_over_free_pairs():
     base = bases(np.full(17_000, LADDER), np.full(17_000, 5))
     before = attach(base, np.full(17_000, HOUSE), np.zeros(17_000, dtype=int))
     after = perturb(before, np.tile(np.arange(15) < 10, 17_000), generator())
@@ -210,7 +212,7 @@ def test_perturbation_draws_every_free_pair_with_equal_chance():
     assert mean_within(after.num_edges - before.num_edges, 81 / 85)
 
 
-def test_perturbing_complete_graphs_ends_and_changes_nothing():
+def test_complete_graphs_are_not_perturbed():
     size = 8
     complete = Adjacency(
         num_nodes=np.array([size, size]),
@@ -222,7 +224,7 @@ def test_perturbing_complete_graphs_ends_and_changes_nothing():
     assert after.num_edges.tolist() == [28, 28]
 
 
-def test_perturbation_leaves_its_argument_as_it_was():
+def test_perturbation_does_not_modify_its_argument():
     before = unperturbed(LADDER, 20, HOUSE, 0)
     cells, num_edges = before.cells.copy(), before.num_edges.copy()
     perturb(before, np.ones(45, dtype=bool), generator())
@@ -240,7 +242,7 @@ def test_edge_counts_follow_the_distribution_of_the_reference(kind, width):
 
 @pytest.mark.parametrize("split", ["train", "ood_test"])
 @pytest.mark.parametrize("name", ["motif-size", "motif-base"])
-def test_a_split_has_the_means_of_the_reference(name, split):
+def test_split_means_match_the_reference(name, split):
     slow = reference.build_graphs(name, split, 400, seed=1)
     table = build(name, split, 0, 4096, seed=0, first_graph_id=0)
     assert same_mean([len(graph) for graph in slow], table.num_nodes)
@@ -262,18 +264,18 @@ def test_a_split_has_the_means_of_the_reference(name, split):
         ("motif-size", "ood_test", 4, 87.8),
     ],
 )
-def test_a_domain_has_the_published_mean_of_nodes(name, split, domain, nodes):
+def test_domains_have_the_published_mean_number_of_nodes(name, split, domain, nodes):
     table = build(name, split, 0, 6000, seed=3, first_graph_id=0)
-    chosen = table.num_nodes[table.dense("graph", "domain_id") == domain]
-    assert len(chosen) >= 1800
-    assert mean_within(chosen, nodes, rounding=0.05)
+    num_nodes = table.num_nodes[table.dense("graph", "domain_id") == domain]
+    assert len(num_nodes) >= 1800
+    assert mean_within(num_nodes, nodes, rounding=0.05)
 
 
-def test_the_largest_graph_has_the_published_number_of_nodes():
+def test_largest_graph_has_the_published_number_of_nodes():
     assert build("motif-size", "ood_test", 0, 3000, seed=0, first_graph_id=0).num_nodes.max() == 155
 
 
-def test_one_label_in_ten_is_drawn_anew():
+def test_ten_percent_of_labels_are_resampled():
     motif = np.repeat(np.arange(3), 10_000)
     wrong = noisy_labels(motif, generator()) != motif
     assert mean_within(wrong, 0.1 * 2 / 3)
@@ -293,7 +295,7 @@ def test_splits_have_the_published_sizes(name, sizes):
 
 
 @given(st.sampled_from(DATASETS), st.integers(12, 10**6))
-def test_splits_share_every_graph_and_none_is_empty(name, num_graphs):
+def test_splits_are_nonempty_and_cover_all_graphs(name, num_graphs):
     sizes = split_sizes(name, num_graphs)
     assert sum(sizes.values()) == num_graphs
     assert min(sizes.values()) >= 1
@@ -301,37 +303,37 @@ def test_splits_share_every_graph_and_none_is_empty(name, num_graphs):
 
 @pytest.mark.parametrize(("name", "smallest"), [("motif-size", 10), ("motif-base-concept", 12)])
 @pytest.mark.parametrize("fewer", [1, 20])
-def test_too_few_graphs_are_refused_with_the_number_that_works(name, smallest, fewer):
+def test_too_few_graphs_are_rejected_with_the_minimum(name, smallest, fewer):
     split_sizes(name, smallest)
     with pytest.raises(UsageError) as error:
         split_sizes(name, smallest - fewer)
     assert str(error.value) == (
-        f"{name}: {smallest - fewer} graphs leave a split empty. Ask for at least {smallest}."
+        f"{name}: {smallest - fewer} graphs leave a split empty. Use at least {smallest}."
     )
 
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_split_may_be_stored_as_its_corpus_says(name, split):
+def test_every_split_matches_the_schema(name, split):
     table = build(name, split, 5, 300, seed=0, first_graph_id=0)
     info = corpus_info(name)
     validate_table(table, info)
-    have = {*table.graph, *table.node, *table.edge}
-    assert have == {column.name for column in info.columns}
+    names = {*table.graph, *table.node, *table.edge}
+    assert names == {column.name for column in info.columns}
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(0, 2 * BLOCK + 50), max_size=4))
-def test_graphs_do_not_depend_on_how_a_split_is_cut(cuts):
+def test_graphs_do_not_depend_on_shard_boundaries(cuts):
     stop = 2 * BLOCK + 50
     points = [0, *sorted(cuts), stop]
-    parts = [
+    tables = [
         build("motif-size", "train", a, b, seed=1, first_graph_id=40) for a, b in pairwise(points)
     ]
-    assert concat(parts).equals(build("motif-size", "train", 0, stop, seed=1, first_graph_id=40))
+    assert concat(tables).equals(build("motif-size", "train", 0, stop, seed=1, first_graph_id=40))
 
 
-def test_the_same_seed_gives_the_same_graphs_and_another_seed_others():
+def test_graphs_depend_on_the_seed():
     one, two, other = (
         build("motif-base", "train", 0, 50, seed=seed, first_graph_id=0) for seed in (7, 7, 8)
     )
@@ -339,25 +341,25 @@ def test_the_same_seed_gives_the_same_graphs_and_another_seed_others():
     assert not np.array_equal(one.node_ptr, other.node_ptr)
 
 
-def test_splits_of_one_distribution_hold_different_graphs():
+def test_id_splits_have_different_graphs():
     left = build("motif-size", "id_val", 0, 50, seed=0, first_graph_id=0)
     right = build("motif-size", "id_test", 0, 50, seed=0, first_graph_id=0)
     assert not np.array_equal(left.node_ptr, right.node_ptr)
 
 
-def test_graph_ids_count_on_from_the_first_of_the_split():
+def test_graph_ids_start_at_the_first_id_of_the_split():
     table = build("motif-size", "id_val", 3, 6, seed=0, first_graph_id=18_000)
     assert table.dense("graph", "graph_id").tolist() == [18003, 18004, 18005]
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_environments_are_known_in_training_and_hidden_elsewhere(name):
+def test_ood_graphs_have_no_environment(name):
     for split in SPLITS:
         env = build(name, split, 0, 200, seed=0, first_graph_id=0).dense("graph", "env_id")
         assert set(env.tolist()) == ({-1} if split.startswith("ood") else {0, 1, 2})
 
 
-def test_an_environment_of_the_covariate_datasets_is_the_domain():
+def test_covariate_environments_equal_domains():
     for name, column in (("motif-size", "width_id"), ("motif-base", "basis_id")):
         table = build(name, "train", 0, 500, seed=0, first_graph_id=0)
         np.testing.assert_array_equal(table.graph["env_id"], table.graph["domain_id"])
@@ -365,7 +367,7 @@ def test_an_environment_of_the_covariate_datasets_is_the_domain():
 
 
 @pytest.mark.parametrize("name", ["motif-size-concept", "motif-base-concept"])
-def test_concept_domains_agree_with_the_motif_as_often_as_stated(name):
+def test_concept_domains_match_the_motif_at_the_stated_rate(name):
     train = build(name, "train", 0, 12_600, seed=0, first_graph_id=0)
     agrees = train.graph["domain_id"] == train.graph["motif_id"]
     for env, match in enumerate((0.99, 0.97, 0.95)):
@@ -384,7 +386,7 @@ def test_source_graphs_have_no_provenance():
     assert table.dense("graph", "provenance.partner").tolist() == [-1, -1, -1]
 
 
-def test_a_corpus_names_its_classes_domains_and_environments():
+def test_corpus_info_names_classes_domains_and_environments():
     info = corpus_info("motif-size")
     assert info.outputs == ("house", "cycle", "crane")
     assert info.domains[3:] == ("width 25..35", "width 65..75")
@@ -400,10 +402,10 @@ def test_a_corpus_names_its_classes_domains_and_environments():
         (("motif-size", "training", 0, 1),
          "motif-size: no split `training`. Did you mean `train`?"),
         (("motif-size", "train", 2, 1),
-         "motif-size: graphs 2:1 of `train` are no range of graphs"),
+         "motif-size: 2:1 is not a range of graphs of `train`"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_built_is_refused_by_name(arguments, text):
+def test_invalid_build_arguments_are_rejected(arguments, text):
     with pytest.raises(StageError) as error:
         build(*arguments, seed=0, first_graph_id=0)
     assert str(error.value) == text

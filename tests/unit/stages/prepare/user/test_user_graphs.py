@@ -42,8 +42,9 @@ def test_all_pyg_file_layouts_give_equal_graphs(tmp_path):
 def test_fields_provide_domains_splits_and_environments(tmp_path):
     path = save_pt(tmp_path, [{**graph.to_dict(), "part": ("train", "val", "test")[n % 3]}
                             for n, graph in enumerate(RINGS)])  # fmt: skip
-    dataset = open_user_file(path, "pyg", domain="column:assay", environments="given", rule="column",
-                       split_column="part")  # fmt: skip
+    dataset = open_user_file(
+        path, "pyg", domain="column:assay", environments="given", rule="column", split_column="part"
+    )
     assert list(dataset.split_sizes.values()) == [6, 4, 4, 13, 13]
     train = build_splits(dataset)["train"].graph
     assert (train["env_id"] == train["graph_id"] % 2).all()
@@ -108,8 +109,8 @@ def test_single_graph_with_node_labels_is_node_level(tmp_path):
     dataset = open_user_file(save_pt(tmp_path, node_graph()), "pyg", **by_domain)
     assert (dataset.info.level, dataset.info.task) == ("node", "classification")
     assert np.bincount(build_nodes(dataset).node["node_split"]).tolist() == [36, 6, 6, 6, 6]
-    dataset = open_user_file(save_pt(tmp_path, node_graph(bag=True).to_dict()), "pyg", domain="degree",
-                       rule="column", environments="given")  # fmt: skip
+    path = save_pt(tmp_path, node_graph(bag=True).to_dict())
+    dataset = open_user_file(path, "pyg", domain="degree", rule="column", environments="given")
     table = build_nodes(dataset)
     assert dataset.info.sparse
     assert table.node["node_split"].tolist() == [n % 5 for n in range(60)]
@@ -210,7 +211,8 @@ def rings_with(number, **fields):
     ("value", "options", "message"),
     [
         ([], {}, "mine.pt contains no graphs."),
-        (3, {}, "mine.pt: expected a graph, a list of graphs or the output of InMemoryDataset.save, "
+        (3, {},
+         "mine.pt: expected a graph, a list of graphs or the output of InMemoryDataset.save, "
          "with each graph a dict of tensors (found int). Convert the dataset in Python: "
          '`torch.save([graph.to_dict() for graph in dataset], "plain.pt")`.'),
         ([{"x": torch.ones(2, 1)}], {}, "mine.pt: graphs have no `edge_index` (found fields: x)."),
@@ -227,17 +229,20 @@ def rings_with(number, **fields):
          "start at 0."),
         (rings_with(3, edge_attr=torch.ones(3, 1)), {},
          "mine.pt: `edge_attr` has 1,791 rows for 1,800 edges."),
-        (rings_with(3, edge_attr=torch.full((12, 1), float("nan"))), {}, "mine.pt: `edge_attr`, row "
+        (rings_with(3, edge_attr=torch.full((12, 1), float("nan"))), {},
+         "mine.pt: `edge_attr`, row "
          "24: a feature is not finite (12 rows in total). Replace NaN and infinite values; gsx "
          "does not impute features."),
         (rings_with(3, y=torch.tensor([1, 0])), {},
          "mine.pt: graphs have 1 to 2 values of `y`; expected the same number for every graph."),
-        (rings_with(3), {"targets": ("z",)}, "mine.pt: graphs have no numeric field `z`. Known: `assay`, "
+        (rings_with(3), {"targets": ("z",)},
+         "mine.pt: graphs have no numeric field `z`. Known: `assay`, "
          "`edge_attr`, `edge_index`, `env_id`, `x`, `y`. Select the target with `--target "
          "NAME`."),
         (rings_with(3), {"domain": "column:asay"},
          "mine.pt has no column `asay`. Did you mean `assay`?"),
-        (rings_with(3), {"domain": "scaffold"}, "mine.pt: the domain `scaffold` needs SMILES of graphs. "
+        (rings_with(3), {"domain": "scaffold"},
+         "mine.pt: the domain `scaffold` needs SMILES of graphs. "
          "Use `--domain size`, or prepare a table of SMILES: `gsx prepare --smiles FILE.csv`."),
         (rings_with(3), {"rule": "column"},
          "mine.pt contains no splits. Select a field with splits: `--split-column NAME`."),
@@ -251,7 +256,8 @@ def rings_with(number, **fields):
          "mine.pt: slices of `x` must increase from 0 to the number of rows, 2."),
         (({"x": torch.ones(2, 1)}, 5), {},
          "mine.pt: expected fields and a dict of slices (found int as the second element). Convert "
-         'the dataset in Python: `torch.save([graph.to_dict() for graph in dataset], "plain.pt")`.'),
+         'the dataset in Python: `torch.save([graph.to_dict() for graph in dataset], "plain.pt")'
+         "`."),
         (rings_with(0, x=torch.ones(1).expand(1 << 40, 1)), {}, None),
         (rings_with(0, x=torch.eye(3).to_sparse()), {},
          "mine.pt: `x` is not a dense real tensor (layout torch.sparse_coo). Convert it with "
@@ -331,9 +337,9 @@ def test_good_folder_with_node_labels_is_read(tmp_path):
 def test_wrong_good_folder_gives_a_suggestion(tmp_path, name, options, message):
     write_good(tmp_path)
     path = tmp_path / name
+    resolved = resolve_user_options("good", {"file": str(path), **options})
     with pytest.raises(UsageError) as error:
-        requested = {"file": str(path), **options}
-        user_files("good", resolve_user_options("good", requested))
+        user_files("good", resolved)
     assert str(error.value) == message.format(path, path)
 
 

@@ -183,7 +183,8 @@ def test_unreadable_smiles_are_listed_or_rejected(tmp_path):
         (HEADER + f"C,1,0,1,{'9' * 400},x\n", {"domain": "column:assay", "targets": ("logp",),
          "task": "regression"}, f"mine.csv, row 0: assay is `{'9' * 40}`, which is too large "
          "(the limit is 1e+300)."),
-        ("a,a\n1,2\n", {}, "mine.csv: the column `a` occurs more than once in the header. Rename it."),
+        ("a,a\n1,2\n", {},
+         "mine.csv: the column `a` occurs more than once in the header. Rename it."),
         ("SMILES,active\nC,1\n", {}, "mine.csv has no column `smiles`; its header is "
          "`SMILES,active`. Name it with `--smiles-column`."),
         (HEADER + ROWS, {"targets": ("activ",)}, "mine.csv has no column `activ`; its header is "
@@ -191,14 +192,16 @@ def test_unreadable_smiles_are_listed_or_rejected(tmp_path):
         (HEADER + ROWS, {"domain": "column:xyzzy"}, "mine.csv has no column `xyzzy`; its header is "
          "`smiles,active,toxic,logp,assay,part`."),
         ("smiles,active\nC,1\nCC\n", {}, "mine.csv, row 1 (line 3): 1 fields; the header has 2."),
-        ('smiles,active\n\n"C\nC",1\n"C,1\nC,1\n', {}, "mine.csv is not valid CSV: unexpected end of "
+        ('smiles,active\n\n"C\nC",1\n"C,1\nC,1\n', {},
+         "mine.csv is not valid CSV: unexpected end of "
          'data, in the row that starts at line 5. Check that every quote (`"`) in it is closed.'),
         ("smiles,active\nC,yes\n", {},
          "mine.csv, row 0: active is `yes`; expected a number or an empty cell. Encode classes as "
          "integers."),
         ("smiles,active\nC,inf\n", {}, "mine.csv, row 0: active is infinite; expected a "
          "finite number or an empty cell."),
-        ("smiles,active\nC,\nCC,nan\n", {}, "mine.csv: the target `active` is missing in every row."),
+        ("smiles,active\nC,\nCC,nan\n", {},
+         "mine.csv: the target `active` is missing in every row."),
         ("smiles,active\nC,1\nCC,1\n", {},
          "mine.csv: every value of `active` is 1. A target needs both classes."),
         ("smiles,active\nC,1\nCC,2\n", {}, "mine.csv, row 1: active is 2, neither 0 nor 1. "

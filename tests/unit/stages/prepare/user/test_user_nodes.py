@@ -118,8 +118,9 @@ def test_remaining_columns_are_features_and_ignored_columns_give_a_warning(tmp_p
         ("", EDGES, {}, "nodes.csv is empty; expected a table of nodes with a header."),
         (NODES, "", {}, "edges.csv is empty; expected a table of edges."),
         (NODES, "from\nn1\n", {}, "edges.csv has one column, `from`; the first two columns must "
-         "contain the ids of dataset and target nodes."),
-        (NODES, "from;to\nn1;n2\n", {}, "edges.csv: the header `from;to` is a single field. It seems to "
+         "contain the ids of source and target nodes."),
+        (NODES, "from;to\nn1;n2\n", {},
+         "edges.csv: the header `from;to` is a single field. It seems to "
          "be separated by semicolons; gsx expects commas (and tabs in files that end in `.tsv`)."),
         (NODES, "from,to\nn1,n60\n", {},
          "edges.csv, row 0: to is `n60`, but nodes.csv has no node with this id."),
@@ -134,7 +135,8 @@ def test_remaining_columns_are_features_and_ignored_columns_give_a_warning(tmp_p
         (NODES, EDGES, {"feature_columns": ("a", "toxic")}, "nodes.csv, row 1: the feature toxic "
          "is missing; expected a number. Select feature columns with `--feature-column NAME …`."),
         (NODES.replace("n3,3", "n3,inf"), EDGES, {}, "nodes.csv: features, row 3: a feature is not "
-         "finite (1 rows in total). Replace NaN and infinite values; gsx does not impute features."),
+         "finite (1 rows in total). Replace NaN and infinite values; gsx does not impute "
+         "features."),
         (NODES, EDGES, {"targets": ("a",), "feature_columns": ("b",)}, "nodes.csv, row 2: a is 2, "
          "neither 0 nor 1. Set the task: `--task regression` or `--task classification`."),
         (NODES, EDGES, {"domain": "column:toxic"},
@@ -157,11 +159,13 @@ def test_invalid_tables_are_rejected(tmp_path, nodes, edges, options, message):
          "no input file. Pass one: `gsx prepare --nodes FILE.csv --edges FILE.csv`."),
         ({"targets": ()}, "no target. Select the column to predict: `--target COLUMN`."),
         ({"targets": ("a",)}, "the column `a` is used twice. Use it for one purpose only."),
-        ({"domain": "size"}, "no domain `size`. Choose `degree`, or `column:NAME` for a column of the "
+        ({"domain": "size"},
+         "no domain `size`. Choose `degree`, or `column:NAME` for a column of the "
          "table."),
         ({"environments": "given"},
          "nodes: environments must be an integer in 1..1000 or `infer` (found given)"),
-        ({"split_column": "part"}, "the rule `column` and `--split-column NAME` require each other. "
+        ({"split_column": "part"},
+         "the rule `column` and `--split-column NAME` require each other. "
          "Pass both or neither."),
     ],
 )  # fmt: skip

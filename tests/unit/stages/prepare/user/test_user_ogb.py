@@ -96,7 +96,8 @@ def test_tasks_missing_values_and_domains_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("more", "options", "message"),
     [
-        ({"raw/edge": None}, {}, "raw/edge.csv.gz. Pass the unpacked folder of an OGB graph-property"),
+        ({"raw/edge": None}, {},
+         "raw/edge.csv.gz. Pass the unpacked folder of an OGB graph-property"),
         ({"raw/graph-label": None}, {}, "has no file raw/graph-label.csv.gz."),
         ({"raw/node-label": "1\n"}, {}, "is a node-property dataset. Export its nodes and edges"),
         ({"raw/triplet-type-list": "a,b,c"}, {}, "has several node types"),
@@ -108,7 +109,8 @@ def test_tasks_missing_values_and_domains_are_read(tmp_path):
          "raw/num-node-list.csv.gz must contain only numbers: could not convert string 'a'"),
         ({"raw/num-edge-list": "-1\n" * NUM_RINGS}, {},
          "mine: num-edge-list must contain counts (found -1 to -1)."),
-        ({"raw/num-edge-list": "1\n" * NUM_RINGS}, {}, "mine: edge has 900 lines, but num-edge-list adds "
+        ({"raw/num-edge-list": "1\n" * NUM_RINGS}, {},
+         "mine: edge has 900 lines, but num-edge-list adds "
          "up to 40. Use files of the same dataset."),
         ({"raw/edge": "0,1,2\n" * 900}, {},
          "mine: edge must contain two integers per line."),
