@@ -292,7 +292,10 @@ def test_report_compares_augmented_graphs_with_their_parents(built, tmp_path, me
     assert done.code == 0, done.err
     text = page.read_text()
     if method != "g-mixup":
-        assert "Labels of 180 perturbed graphs were recomputed from the labels of their parents" in text
+        assert (
+            "Labels of 180 perturbed graphs were recomputed from the labels of their parents"
+            in text
+        )
         assert "all exist in the parent." in text
     assert "No leakage of held-out graphs" in text
 

@@ -217,7 +217,7 @@ def gather(starts, counts, rows=3, width=8):
 @needs_extensions
 def test_consistent_arguments_are_accepted():
     assert gather([2, 0], [1, 2]).tolist() == [2, 0, 1]
-    out, same = floats(3, 2) + 7, np.zeros(2, dtype=bool)
+    out, same = floats(3, 2) + 7, np.ones(2, dtype=bool)
     move(out=out, same=same)
     assert out.tolist() == [[0, 0]] * 3
     assert same.all()

@@ -11,8 +11,8 @@ from gsx.stages.chem.fragments import (
     connected_parts,
     cuttable_bonds,
     free_valence,
-    round_to_units,
     rigid_units,
+    round_to_units,
 )
 from gsx.stages.chem.smiles_reader import featurize, parse_smiles, read_molecules
 from gsx.stages.graphs.splice import add_edges, union

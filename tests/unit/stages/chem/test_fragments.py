@@ -10,8 +10,8 @@ from gsx.stages.chem.fragments import (
     cut_bonds,
     cuttable_bonds,
     free_valence,
-    round_to_units,
     rigid_units,
+    round_to_units,
 )
 from gsx.stages.chem.smiles_reader import featurize, parse_smiles
 from gsx.table import GraphTable

@@ -4,7 +4,12 @@ import pytest
 from gsx.errors import MoleculeError
 from gsx.stages.chem.features import ATOM_FEATURES, BOND_FEATURES
 from gsx.stages.chem.fragments import scaffold_atoms
-from gsx.stages.chem.smiles_reader import featurize, parse_smiles, molecule_properties, read_molecules
+from gsx.stages.chem.smiles_reader import (
+    featurize,
+    molecule_properties,
+    parse_smiles,
+    read_molecules,
+)
 
 
 def test_ethanol_has_the_features_of_its_atoms_and_bonds():

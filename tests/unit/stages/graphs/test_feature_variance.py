@@ -1,6 +1,5 @@
 """Feature extrapolation: stable moments, domains that hold, partners that fit."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -70,7 +69,10 @@ def test_what_varies_between_environments_has_the_highest_score():
     color = env + 0.1 * random.normal(size=4000)
     features = np.column_stack([cause, color, random.normal(size=4000)])
     whole = moments([(features, np.zeros(4000, dtype=np.int64))], 1, 3)
-    shares = [within_group_variance_share(moments([(features, group)], 4, 3), whole) for group in (label, env)]
+    shares = [
+        within_group_variance_share(moments([(features, group)], 4, 3), whole)
+        for group in (label, env)
+    ]
     assert shares[0] == pytest.approx([0.04, 1, 1], abs=0.02)
     assert shares[1] == pytest.approx([1, 0.01, 1], abs=0.02)
     scores = variance_scores(*shares, 1.0, 1.0)
@@ -85,7 +87,9 @@ def test_groups_that_mean_nothing_hold_all_the_variance_on_average():
     found = within_group_variance_share(moments([(features, group)], 10, 500), whole)
     assert found.mean() == pytest.approx(1, abs=0.02)
     constant = moments([(np.ones((40, 1)), group)], 10, 1)
-    assert within_group_variance_share(constant, moments([(np.ones((40, 1)), group * 0)], 1, 1)) == [1]
+    assert within_group_variance_share(
+        constant, moments([(np.ones((40, 1)), group * 0)], 1, 1)
+    ) == [1]
 
 
 @given(rows(), st.integers(1, 4), st.booleans())

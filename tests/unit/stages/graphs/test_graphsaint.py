@@ -10,7 +10,14 @@ from torch_geometric.nn import GCNConv
 
 from gsx.ragged import row_indices
 from gsx.seeds import rng
-from gsx.stages.graphs.graphsaint import gcn_matrix, adjacency_from_edges, estimate_norms, sample_nodes, induced_adjacency, random_walks
+from gsx.stages.graphs.graphsaint import (
+    adjacency_from_edges,
+    estimate_norms,
+    gcn_matrix,
+    induced_adjacency,
+    random_walks,
+    sample_nodes,
+)
 from gsx.stages.nn.batches import BackboneShape
 from gsx.stages.nn.gcn import GCN, build_node_batch
 from gsx.stages.prepare.node_dataset import symmetric_edges
@@ -108,7 +115,9 @@ class Usual(torch.nn.Module):
 def test_values_and_gradients_are_those_of_pyg(sparse, weighted):
     random = rng(0, "tests")
     src, dst = random.integers(0, 30, (2, 80))
-    links = adjacency_from_edges(*symmetric_edges(src, dst, 30), 30)  # with loops, and with nodes of no edge
+    links = adjacency_from_edges(
+        *symmetric_edges(src, dst, 30), 30
+    )  # with loops, and with nodes of no edge
     weight = random.random(len(links.columns)) + 0.1 if weighted else None
     features = (random.random((30, 7)) * (random.random((30, 7)) < 0.4)).astype(np.float32)
     stream = torch.Generator().manual_seed(3)
@@ -135,7 +144,9 @@ def test_values_and_gradients_are_those_of_pyg(sparse, weighted):
 
 
 def test_a_layer_ends_in_norm_relu_and_dropout_but_the_last_has_no_relu():
-    net = GCN.with_random_weights(shape(2, width=4, layers=2), 0.0, torch.Generator(), torch.Generator()).eval()
+    net = GCN.with_random_weights(
+        shape(2, width=4, layers=2), 0.0, torch.Generator(), torch.Generator()
+    ).eval()
     links = adjacency_from_edges(*symmetric_edges(np.array([0]), np.array([1]), 2), 2)
     rows = torch.tensor([[1.0, -1.0], [2.0, 0.5]])
     batch = build_node_batch(rows, gcn_matrix(links), torch.arange(2), torch.device("cpu"))

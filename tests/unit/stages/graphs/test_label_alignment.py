@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gsx.seeds import rng
 from gsx.stages.describe.node_shift import node_warnings
-from gsx.stages.graphs.label_alignment import SparseEntries, LabelAlignment, align_labels
+from gsx.stages.graphs.label_alignment import LabelAlignment, SparseEntries, align_labels
 
 CLASSES = 4
 
@@ -69,7 +69,12 @@ def test_only_what_is_told_well_is_believed(agreement, best, largest, differs):
 def test_samples_without_a_class_are_left_out():
     words, label, train = pages(0, (1, 0, 2, 3))
     unknown = np.where(np.arange(400) % 2, -1, label)
-    assert align_labels(entries_of(words), unknown, train, ~train, CLASSES).matched_class == (1, 0, 2, 3)
+    assert align_labels(entries_of(words), unknown, train, ~train, CLASSES).matched_class == (
+        1,
+        0,
+        2,
+        3,
+    )
     assert align_labels(entries_of(words), np.full(400, -1), train, ~train, CLASSES) is None
     assert align_labels(entries_of(words), label, train, np.zeros(400, dtype=bool), CLASSES) is None
 

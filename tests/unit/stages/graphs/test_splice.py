@@ -8,6 +8,7 @@ from gsx.ragged import Ragged
 from gsx.stages.graphs.splice import add_edges, union
 from tests.unit.stages.graphs.test_subgraphs import graph_of, some_graphs, table_of
 
+
 @given(some_graphs(), some_graphs())
 def test_a_union_holds_all_nodes_and_edges_of_its_components(left, right):
     parts = table_of(*left, *right)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from gsx.ragged import pointers, row_indices
 from gsx.stages.graphs.structural_features import structural_features
 from gsx.stages.graphs.subgraphs import (
-    top_nodes,
     component_labels,
     grow_subgraphs,
     induced_subgraphs,
     is_connected,
     largest_component,
     prefix_subgraphs,
+    top_nodes,
 )
 from gsx.table import GraphTable
 
@@ -129,7 +129,9 @@ def test_a_unit_joins_as_a_whole_before_anything_else():
 
 
 def test_a_unit_larger_than_a_growth_leaves_no_size():
-    growth = grow_subgraphs(table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int))
+    growth = grow_subgraphs(
+        table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int)
+    )
     assert growth.rounded_to_units(np.array([2])).tolist() == [0]
 
 
