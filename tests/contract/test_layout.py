@@ -1,4 +1,4 @@
-"""The packaging table, the links in gsx/ and the folders on disk say the same."""
+"""The packaging table, the links in gsx/ and the folders on disk agree."""
 
 import tomllib
 from pathlib import Path

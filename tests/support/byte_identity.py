@@ -79,9 +79,9 @@ VERSIONS = ("numpy", "pyarrow", "zarr", "torch", "torch-geometric", "rdkit", "op
 class Item:
     """One command to run.
 
-    ``command`` may begin with variables, as in a shell. In it, ``{NAME}`` stands for the key of the artifact that item NAME wrote,
-    ``{NAME:STEP}`` for that of one of its steps, ``{dir:NAME}`` for the directory it exported to,
-    and ``{out}`` for the directory of this item.
+    ``command`` may begin with environment variables, as in a shell. In it, ``{NAME}`` stands for
+    the key of the artifact that item NAME wrote, ``{NAME:STEP}`` for that of one of its steps,
+    ``{dir:NAME}`` for the directory it exported to, and ``{out}`` for the directory of this item.
     """
 
     name: str
@@ -163,7 +163,7 @@ own/pyg: prepare --pyg inputs/rings.pt --task classification --domain size
 own/pyg-given: prepare --pyg inputs/rings.pt --domain column:assay --envs given --rule column \
     --split-column part --name given
 own/pyg-values: prepare --pyg inputs/values.pt --task regression --envs infer
-own/pyg-auc: prepare --pyg inputs/rings.pt --task classification --metric roc_auc --name auc
+own/pyg-mcc: prepare --pyg inputs/rings.pt --task binary --metric mcc --name binary
 own/pyg-counted: prepare --pyg inputs/counted.pt --envs 2
 own/pyg-bare: prepare --pyg inputs/bare.pt --envs 2
 own/pyg-nodes: prepare --pyg inputs/one_graph.pt --domain column:domain_id --rule column \
@@ -343,7 +343,7 @@ train/results-1: train {corpus/motif-base} --results results --method erm --seed
 train/results-vrex: train {splice/option-3} --learner vrex --penalty 10 --results results \
     --method g-splice-3 EPOCHS
 train/mcc: train {own/classes} EPOCHS
-train/auc: train {own/pyg-auc} EPOCHS
+train/mcc-binary: train {own/pyg-mcc} EPOCHS
 train/paper: train {corpus/motif-base} --preset paper SMALL
 train/quick: train {own/smiles} --preset quick --epochs 1
 train/average: train {corpus/motif-base} --average 0.9 --dropout 0.5 EPOCHS
@@ -431,7 +431,7 @@ evaluate/molecules: evaluate {train/erm-molecules} {own/smiles}
 evaluate/multitask: evaluate {train/multitask} {own/multitask}
 evaluate/values: evaluate {train/values} {own/values}
 evaluate/mcc: evaluate {train/mcc} {own/classes}
-evaluate/auc: evaluate {train/auc} {own/pyg-auc}
+evaluate/mcc-binary: evaluate {train/mcc-binary} {own/pyg-mcc}
 evaluate/nodes: evaluate {train/nodes-erm} {corpus/cbas}
 table/markdown: table {dir:results} --format markdown
 table/csv: table {dir:results} --format csv

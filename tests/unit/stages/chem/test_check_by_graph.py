@@ -1,4 +1,4 @@
-"""Pieces and spliced molecules, beside what RDKit makes of them."""
+"""Cut-out and spliced molecules, compared with the molecules that RDKit reads."""
 
 import numpy as np
 import pytest
@@ -57,18 +57,18 @@ def halves(table):
 
 
 @pytest.fixture(scope="module")
-def pieces(molecules):
+def fragments(molecules):
     """Either side of every cut, standing alone."""
     return cut_out_molecules(*halves(molecules))
 
 
 @pytest.fixture(scope="module")
-def pool(pieces):
-    return pieces.table.filter(pieces.ok).select(["node_feat", "edge_attr"])
+def pool(fragments):
+    return fragments.table.filter(fragments.ok).select(["node_feat", "edge_attr"])
 
 
 def spliced(pool, count, generator):
-    """Join pairs of pieces by single bonds between atoms with hydrogens; return bridges as well."""
+    """Join pairs of fragments by single bonds between atoms with hydrogens; also return bridges."""
     components = pool.take(generator.integers(0, len(pool), 2 * count))
     joined, _, first = union(components, np.full(count, 2))
     weight = (free_valence(components) > 0) * generator.random(components.total_nodes)
@@ -93,24 +93,24 @@ def multiset(table):
     ]  # fmt: skip
 
 
-def test_a_whole_molecule_stands_alone_as_it_is(molecules):
-    pieces = cut_out_molecules(molecules, np.ones(molecules.total_nodes, dtype=bool))
-    assert pieces.ok.all()
-    np.testing.assert_array_equal(pieces.table.node["node_feat"], molecules.node["node_feat"])
-    np.testing.assert_array_equal(pieces.table.edge["edge_attr"], molecules.edge["edge_attr"])
+def test_a_complete_molecule_is_unchanged(molecules):
+    fragments = cut_out_molecules(molecules, np.ones(molecules.total_nodes, dtype=bool))
+    assert fragments.ok.all()
+    np.testing.assert_array_equal(fragments.table.node["node_feat"], molecules.node["node_feat"])
+    np.testing.assert_array_equal(fragments.table.edge["edge_attr"], molecules.edge["edge_attr"])
 
 
-def test_either_side_of_every_cut_is_a_molecule_with_the_features_rdkit_gives_it(pieces):
-    assert pieces.ok.all()
-    assert len(pieces.ok) > 40
-    assert multiset(pieces.table) == multiset(table_of(*pieces.smiles))
+def test_either_side_of_every_cut_is_a_molecule_with_the_features_rdkit_gives_it(fragments):
+    assert fragments.ok.all()
+    assert len(fragments.ok) > 40
+    assert multiset(fragments.table) == multiset(table_of(*fragments.smiles))
 
 
-def test_free_valence_is_what_rdkit_counts_as_hydrogens(pieces):
-    free = free_valence(pieces.table)
-    for row, text in enumerate(pieces.smiles):
+def test_free_valence_equals_rdkit_hydrogens(fragments):
+    free = free_valence(fragments.table)
+    for row, text in enumerate(fragments.smiles):
         counted = [atom.GetTotalNumHs() for atom in parse_smiles(text).GetAtoms()]
-        mine = free[pieces.table.node_ptr[row] : pieces.table.node_ptr[row + 1]]
+        mine = free[fragments.table.node_ptr[row] : fragments.table.node_ptr[row + 1]]
         assert sorted(mine.tolist()) == sorted(counted)
 
 
@@ -126,7 +126,7 @@ def test_splicing_at_free_valences_gives_molecules_with_the_features_rdkit_gives
     assert [Chem.CanonSmiles(text) for text in smiles] == smiles
 
 
-def test_looking_around_the_bridges_finds_what_a_thorough_look_finds(pool):
+def test_local_checks_equal_thorough_checks(pool):
     table, bridges = spliced(pool, 300, rng(1, "tests", "splice"))
     quick, thorough = check_by_graph(table, bridges), check_by_graph(table, bridges, thorough=True)
     assert quick.reasons == thorough.reasons
@@ -190,7 +190,7 @@ def test_a_new_bond_can_conjugate_what_it_joins():
         (("C", "C"), [((0, 0), (1, 0))], 12, "a bridge is no single, double or triple bond"),
     ],
 )
-def test_a_bridge_without_room_is_refused_and_leaves_the_features(texts, bonds, code, reason):
+def test_a_bridge_without_hydrogens_is_rejected_and_keeps_the_features(texts, bonds, code, reason):
     table, bridges = joined(texts, bonds, code)
     checked = check_by_graph(table, bridges)
     assert (checked.ok.tolist(), checked.reasons, checked.smiles) == ([False], (reason,), ("",))
@@ -198,7 +198,7 @@ def test_a_bridge_without_room_is_refused_and_leaves_the_features(texts, bonds, 
     np.testing.assert_array_equal(checked.edge_attr, table.edge["edge_attr"])
 
 
-def test_what_rdkit_refuses_says_why_without_noise(capfd):
+def test_sanitization_errors_have_a_reason_and_print_nothing(capfd):
     table = table_of("CO")
     feat = table.node["node_feat"].copy()
     feat[1, 4] = 3
@@ -208,22 +208,22 @@ def test_what_rdkit_refuses_says_why_without_noise(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_piece_that_cannot_stand_alone_says_why():
+def test_an_invalid_fragment_has_a_reason():
     table = table_of("c1ccccc1", "CC", "C=CO")
     keep = np.array([1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0], dtype=bool)
-    pieces = cut_out_molecules(table, keep)
-    assert pieces.ok.tolist() == [False, False, True]
-    assert pieces.reasons == ("a bond is cut that is no whole bond", "nothing is kept", "")
-    assert pieces.smiles == ("", "", "C")
-    assert pieces.table.node["node_feat"][-1].tolist() == [6, 0, 4, 5, 4, 0, 4, 0, 0]
-    assert pieces.numbers.tolist() == [0, 1, 2, 0]
+    fragments = cut_out_molecules(table, keep)
+    assert fragments.ok.tolist() == [False, False, True]
+    assert fragments.reasons == ("a bond is cut that is no whole bond", "nothing is kept", "")
+    assert fragments.smiles == ("", "", "C")
+    assert fragments.table.node["node_feat"][-1].tolist() == [6, 0, 4, 5, 4, 0, 4, 0, 0]
+    assert fragments.numbers.tolist() == [0, 1, 2, 0]
 
 
-def test_tables_without_molecules_or_atoms_are_nothing_to_do():
+def test_empty_tables_are_accepted():
     for table in (table_of(), table_of("CC").filter([False]), table_of("C", "O")):
         whole = np.ones(table.total_nodes, dtype=bool)
-        pieces = cut_out_molecules(table, whole)
-        assert pieces.ok.tolist() == [True] * len(table)
+        fragments = cut_out_molecules(table, whole)
+        assert fragments.ok.tolist() == [True] * len(table)
         none = np.zeros(table.total_edges, dtype=bool)
         assert check_by_graph(table, none).ok.tolist() == [True] * len(table)
         assert not cuttable_bonds(table).any()
@@ -239,14 +239,14 @@ def test_tables_without_molecules_or_atoms_are_nothing_to_do():
         ("CCS(=O)(=O)c1ccncc1", "c1ccncc1", "CC[SH](=O)=O"),
     ],
 )
-def test_a_piece_is_the_difference_of_two_molecules(large, small, rest):
-    pieces = cut_out_molecules(table_of(large), left_over(large, small))
-    assert pieces.smiles == (rest,)
+def test_a_fragment_is_the_difference_of_two_molecules(large, small, rest):
+    fragments = cut_out_molecules(table_of(large), left_over(large, small))
+    assert fragments.smiles == (rest,)
 
 
 @pytest.mark.parametrize("source", ["few", "hiv"])
 def test_a_mask_subtracts_what_the_largest_common_part_subtracts(source, request):
-    """Cut off either side of bonds; RDKit, told the two molecules alone, leaves the other side."""
+    """Cut off either side of bonds; RDKit, given the two molecules alone, leaves the other side."""
     texts = FEW if source == "few" else request.getfixturevalue("hiv_smiles")[:60]
     table = read_molecules(texts).table
     copies, keep = halves(table)

@@ -1,4 +1,4 @@
-"""Spliced molecules read from their SMILES, beside molecules built atom by atom."""
+"""Checks by SMILES give the same results as molecules built atom by atom."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ from tests.unit.stages.chem.test_check_by_graph import FEW, halves, table_of
 def pool(request):
     """Either side of every cut of some molecules, as molecules of their own."""
     texts = FEW if request.param == "few" else request.getfixturevalue("hiv_smiles")[:300]
-    pieces = cut_out_molecules(*halves(read_molecules(texts).table))
-    return pieces.table.filter(pieces.ok).select(["node_feat", "edge_attr"])
+    fragments = cut_out_molecules(*halves(read_molecules(texts).table))
+    return fragments.table.filter(fragments.ok).select(["node_feat", "edge_attr"])
 
 
 def written(components, ptr, bonds, code=1):
@@ -65,7 +65,7 @@ def chains(pool, count, slots, generator):
 
 
 @pytest.mark.parametrize("slots", [2, 4])
-def test_what_is_read_is_what_a_thorough_look_finds(pool, slots):
+def test_checks_by_smiles_equal_thorough_checks(pool, slots):
     table, bridges, texts = chains(pool, 200, slots, rng(0, "tests", "written", slots))
     quick, thorough = (
         check_by_smiles(table, bridges, texts),
@@ -103,7 +103,7 @@ def test_every_splice_passes_all_of_the_sanitization_as_the_graph_it_is(pool):
         (("CC[NH]", "C"), [(2, 3)], 1),  # meets a radical
     ],
 )
-def test_unusual_bridges_are_judged_like_those_built_atom_by_atom(texts, bonds, code):
+def test_unusual_bridges_give_the_same_result_as_check_by_graph(texts, bonds, code):
     components = table_of(*texts)
     table, bridges, smiles = written(components, np.array([0, len(texts)]), bonds, code)
     mine, other = check_by_smiles(table, bridges, smiles), check_by_graph(table, bridges)
@@ -112,7 +112,7 @@ def test_unusual_bridges_are_judged_like_those_built_atom_by_atom(texts, bonds, 
     np.testing.assert_array_equal(mine.edge_attr, other.edge_attr)
 
 
-def test_smiles_that_do_not_fit_are_refused_and_leave_the_features(capfd):
+def test_mismatched_smiles_are_rejected_and_keep_the_features(capfd):
     components = table_of("C=C", "CO", "C=C", "CO", "C", "C")
     table, bridges, good = written(components, np.array([0, 2, 4, 6]), [(1, 2), (5, 6), (8, 9)])
     texts = ["C=C%80.C%80(", "C=C%80.C%80(O)(C)(C)C", good.texts[2]]
@@ -125,14 +125,14 @@ def test_smiles_that_do_not_fit_are_refused_and_leave_the_features(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_graphs_without_bridges_and_without_number_are_nothing_to_do():
+def test_graphs_without_bridges_and_empty_tables_are_accepted():
     for texts in ((), ("C=C", "O")):
         components = table_of(*texts)
         table, bridges, smiles = written(components, np.arange(len(texts) + 1), [])
         assert check_by_smiles(table, bridges, smiles).ok.all()
 
 
-def test_labels_of_bridges_do_not_meet_those_of_rings():
+def test_bridge_labels_do_not_collide_with_ring_labels():
     text = "C%80CCCC%80"
     bond = (0, 0, 1, 1, 0, 1)
     assert join_smiles(["CC", "O"], [bond]) == "C%80C.O%80"
@@ -142,11 +142,11 @@ def test_labels_of_bridges_do_not_meet_those_of_rings():
 
 
 def test_many_splices_are_written_as_each_of_them_is():
-    pieces = ["CC", "O", "c1cc[nH]c1", "C[NH3+]", "C%80CCCC%80", "N", "CCC"]
+    fragments = ["CC", "O", "c1cc[nH]c1", "C[NH3+]", "C%80CCCC%80", "N", "CCC"]
     ptr = np.array([0, 2, 4, 6, 7])
     slots = (np.array([0, 0, 2, 4]), np.array([1, 1, 3, 5]))
     spans = ([1, 1, 4, 0], [2, 2, 8, 1], [0, 0, 1, 0], [1, 1, 7, 1])
-    found = splice_smiles(pieces, ptr, slots, tuple(map(np.array, spans)))
+    found = splice_smiles(fragments, ptr, slots, tuple(map(np.array, spans)))
     assert found == [
         "CC%80%81.O%80%81", "c1cc[n]%80c1.C[NH2+]%80", "C%(100)%80CCCC%80.N%(100)", "CCC"
     ]  # fmt: skip

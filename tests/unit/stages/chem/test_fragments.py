@@ -84,7 +84,7 @@ def test_a_mask_is_rounded_up_to_whole_units():
     assert not round_to_units(table, np.zeros_like(keep)).any()
 
 
-def test_hydrogens_take_the_place_of_cut_bonds():
+def test_hydrogens_replace_cut_bonds():
     table = table_of("CC(=O)N", "c1ccccc1")
     keep = np.array([1, 1, 0, 0, 1, 0, 0, 0, 0, 0], dtype=bool)
     hydrogens, clean = cut_bonds(table, keep)

@@ -64,14 +64,14 @@ def test_features_are_those_of_pyg():
         ),
     ],
 )
-def test_what_is_no_molecule_is_refused_with_the_reason_and_no_noise(text, message, capfd):
+def test_invalid_smiles_are_rejected_with_a_reason_and_print_nothing(text, message, capfd):
     with pytest.raises(MoleculeError) as error:
         parse_smiles(text)
     assert str(error.value) == message
     assert capfd.readouterr() == ("", "")
 
 
-def test_many_molecules_are_read_and_the_bad_ones_listed():
+def test_unreadable_smiles_are_listed():
     found = read_molecules(["CCO", "C(C", "c1ccccc1C", "CN(C)(C)C", "[O-7]"])
     assert found.rows.tolist() == [0, 2]
     assert found.table.num_nodes.tolist() == [3, 7]
@@ -83,12 +83,12 @@ def test_many_molecules_are_read_and_the_bad_ones_listed():
     }
 
 
-def test_nothing_to_read_gives_an_empty_table():
+def test_no_smiles_give_an_empty_table():
     found = read_molecules([])
     assert (len(found.table), found.scaffolds, found.refused) == (0, (), {})
 
 
-def test_a_molecule_without_words_for_its_atoms_is_refused_by_number():
+def test_an_unsupported_molecule_is_rejected_by_index():
     with pytest.raises(MoleculeError) as error:
         featurize([parse_smiles("C"), parse_smiles("[O-7]")])
     assert str(error.value) == (

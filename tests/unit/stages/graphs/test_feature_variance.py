@@ -37,7 +37,7 @@ def groups_of(count, seed):
 
 
 @given(rows(), st.integers(0, 99), st.integers(1, 4), st.booleans())
-def test_moments_are_those_of_all_rows_however_they_are_cut(features, seed, parts, sparse):
+def test_moments_do_not_depend_on_blocks(features, seed, parts, sparse):
     group = groups_of(len(features), seed)
     cut = np.array_split(np.arange(len(features)), parts)
     stored = csr_matrix(features) if sparse else features
@@ -53,7 +53,7 @@ def test_moments_are_those_of_all_rows_however_they_are_cut(features, seed, part
     assert np.allclose(found.within(), total / max((group >= 0).sum(), 1))
 
 
-def test_a_small_spread_about_a_large_mean_is_found():
+def test_small_variance_around_a_large_mean_is_exact():
     features = 1e8 + np.tile([[0.0], [1.0]], (500, 1))
     zero = np.zeros(1000, dtype=np.int64)
     cut = [(features[start : start + 100], zero[:100]) for start in range(0, 1000, 100)]
@@ -62,7 +62,7 @@ def test_a_small_spread_about_a_large_mean_is_found():
     assert moments(sparse, 1, 1).within() == pytest.approx([0.25])
 
 
-def test_what_varies_between_environments_has_the_highest_score():
+def test_features_that_vary_between_environments_have_the_highest_score():
     random = rng(0, "tests")
     label, env = random.integers(0, 2, 4000), random.integers(0, 4, 4000)
     cause = label + 0.1 * random.normal(size=4000)
@@ -79,7 +79,7 @@ def test_what_varies_between_environments_has_the_highest_score():
     assert scores == pytest.approx([-0.96, 0.99, 0], abs=0.03)
 
 
-def test_groups_that_mean_nothing_hold_all_the_variance_on_average():
+def test_uninformative_groups_have_a_share_of_one_on_average():
     random = rng(0, "tests")
     features = random.normal(size=(40, 500))
     group = random.integers(0, 10, 40)
@@ -93,7 +93,7 @@ def test_groups_that_mean_nothing_hold_all_the_variance_on_average():
 
 
 @given(rows(), st.integers(1, 4), st.booleans())
-def test_domains_are_those_of_all_rows_however_they_are_cut(features, parts, sparse):
+def test_feature_ranges_do_not_depend_on_blocks(features, parts, sparse):
     stored = csr_matrix(features) if sparse else features
     cut = np.array_split(np.arange(len(features)), min(parts, len(features)))
     found = [infer_feature_ranges(stored[part]) for part in cut]
@@ -105,7 +105,7 @@ def test_domains_are_those_of_all_rows_however_they_are_cut(features, parts, spa
         assert np.array_equal(getattr(merged, name), getattr(expected, name)), name
 
 
-def test_domains_are_intervals_grids_or_two_values():
+def test_feature_ranges_are_intervals_grids_or_two_values():
     features = np.array([[0, 0, 0.5, 3, 7], [0.7, 1, 0.2, 0, 7], [1, 4, 0.5, 3, 7.0]])
     found = infer_feature_ranges(features)
     assert found.low.tolist() == [0, 0, 0.2, 0, 7]
@@ -128,7 +128,7 @@ def test_partners_share_the_label_and_not_the_environment(seed, count):
             assert fits[partner]
 
 
-def test_every_fitting_partner_is_drawn():
+def test_every_valid_partner_is_drawn():
     label, env = np.zeros(5, dtype=np.int64), np.array([1, 0, 1, 2, 0])
     drawn = {draw_partners(label, env, rng(seed, "tests"))[0] for seed in range(100)}
     assert drawn == {1, 3, 4}

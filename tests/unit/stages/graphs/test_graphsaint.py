@@ -35,7 +35,7 @@ def graphs(draw):
 
 
 @given(graphs(), st.integers(0, 99), st.integers(0, 4))
-def test_walks_go_along_links_and_stay_where_there_are_none(links, seed, length):
+def test_random_walks_follow_edges_and_stay_at_isolated_nodes(links, seed, length):
     visited = random_walks(links, np.arange(NODES), length, rng(seed, "tests"))
     assert visited.shape == (NODES, length + 1)
     assert visited[:, 0].tolist() == list(range(NODES))
@@ -46,7 +46,7 @@ def test_walks_go_along_links_and_stay_where_there_are_none(links, seed, length)
 
 
 @given(graphs(), st.sets(st.integers(0, NODES - 1)))
-def test_a_subgraph_has_all_links_among_its_nodes(links, chosen):
+def test_an_induced_adjacency_has_all_edges_among_its_nodes(links, chosen):
     nodes = np.array(sorted(chosen), dtype=np.int64)
     part, edges = induced_adjacency(links, nodes)
     row, column = row_indices(links.ptr), links.columns
@@ -57,7 +57,7 @@ def test_a_subgraph_has_all_links_among_its_nodes(links, chosen):
 
 
 @given(graphs(), st.integers(0, 99), st.integers(1, 6))
-def test_norms_make_up_for_how_often_things_are_drawn(links, seed, roots):
+def test_norms_correct_for_sampling_frequencies(links, seed, roots):
     def stream(number):
         return rng(seed, "tests", number)
 
@@ -71,9 +71,9 @@ def test_norms_make_up_for_how_often_things_are_drawn(links, seed, roots):
         message[induced_adjacency(links, nodes)[1]] += 1
         held[nodes] += 1
         drawn += 1
-    seen = held > 0
+    sampled = held > 0
     # Over the samples, every node counts as often as every other, and in sum once per node.
-    assert np.allclose(sums[seen] / drawn, 1 / NODES)
+    assert np.allclose(sums[sampled] / drawn, 1 / NODES)
     # Of the samples that hold a node, every message to it arrives once on average.
     target = row_indices(links.ptr)
     arrived = message > 0
@@ -125,14 +125,14 @@ def test_values_and_gradients_are_those_of_pyg(sparse, weighted):
     for layer in net.layers:
         torch.nn.init.uniform_(layer.bias, generator=stream)
     usual = Usual(net).train()
-    told = torch.tensor([3, 0, 17])
+    targets = torch.tensor([3, 0, 17])
     rows = csr_matrix(features) if sparse else torch.from_numpy(features)
-    batch = build_node_batch(rows, gcn_matrix(links, weight), told, torch.device("cpu"))
+    batch = build_node_batch(rows, gcn_matrix(links, weight), targets, torch.device("cpu"))
     # PyG sends from the first row of edge_index to the second: our rows receive.
     edges = torch.from_numpy(np.stack([links.columns, row_indices(links.ptr)]))
     values = None if weight is None else torch.from_numpy(weight.astype(np.float32))
     mine = net(batch)[1]
-    theirs = usual(torch.from_numpy(features), edges, values)[told]
+    theirs = usual(torch.from_numpy(features), edges, values)[targets]
     assert torch.allclose(mine, theirs, atol=1e-5)
     mine.square().sum().backward()
     theirs.square().sum().backward()
@@ -155,7 +155,7 @@ def test_a_layer_ends_in_norm_relu_and_dropout_but_the_last_has_no_relu():
     assert torch.allclose(logits, net.classify(features))
 
 
-def test_the_convolution_of_two_joined_nodes():
+def test_gcn_matrix_of_two_connected_nodes():
     links = adjacency_from_edges(*symmetric_edges(np.array([0]), np.array([1]), 3), 3)
     assert gcn_matrix(links).toarray() == pytest.approx(
         np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])

@@ -30,24 +30,24 @@ def entries_of(words):
 
 
 @given(st.permutations(range(CLASSES)), st.integers(0, 99))
-def test_another_numbering_is_found_whatever_it_is(meaning, seed):
+def test_permuted_class_ids_are_detected(meaning, seed):
     words, label, train = pages(seed, meaning)
     found = align_labels(entries_of(words), label, train, ~train, CLASSES)
     assert found.matched_class == tuple(meaning)
     assert found.best > 0.9
-    moved = any(own != told for own, told in enumerate(meaning))
+    moved = any(own != matched for own, matched in enumerate(meaning))
     assert found.agreement == found.best or moved
     assert found.differs == (found.agreement <= found.best / 2)
 
 
-def test_numbers_that_mean_the_same_are_left_alone():
+def test_aligned_class_ids_are_accepted():
     words, label, train = pages(0, range(CLASSES))
     found = align_labels(entries_of(words), label, train, ~train, CLASSES)
     assert found.agreement == found.best > 0.9
     assert not found.differs
 
 
-def test_features_that_tell_nothing_accuse_nobody():
+def test_uninformative_features_give_no_warning():
     words, label, train = pages(0, (1, 2, 3, 0))
     noise = rng(0, "noise").random(words.shape)
     assert not align_labels(entries_of(noise), label, train, ~train, CLASSES).differs
@@ -62,11 +62,11 @@ def test_features_that_tell_nothing_accuse_nobody():
         (0.03, 0.72, 0.60, False),
     ],
 )
-def test_only_what_is_told_well_is_believed(agreement, best, largest, differs):
+def test_a_permutation_needs_high_accuracy(agreement, best, largest, differs):
     assert LabelAlignment(agreement, best, (1, 0), largest).differs is differs
 
 
-def test_samples_without_a_class_are_left_out():
+def test_samples_without_a_class_are_skipped():
     words, label, train = pages(0, (1, 0, 2, 3))
     unknown = np.where(np.arange(400) % 2, -1, label)
     assert align_labels(entries_of(words), unknown, train, ~train, CLASSES).matched_class == (
@@ -79,16 +79,16 @@ def test_samples_without_a_class_are_left_out():
     assert align_labels(entries_of(words), label, train, np.zeros(400, dtype=bool), CLASSES) is None
 
 
-def test_a_report_says_how_numbers_should_be_read():
-    told = {"agreement": 0.03, "best": 0.72, "meaning": (1, 0), "largest": 0.4}
+def test_the_warning_lists_the_matched_classes():
+    alignment = {"agreement": 0.03, "best": 0.72, "meaning": (1, 0), "largest": 0.4}
     found = {
         "environments": [],
         "shift": {},
         "equal_to_training": {},
         "equal_environments": [],
         "class_numbers": {
-            "id_test": {**told, "differ": False},
-            "ood_test": {**told, "differ": True},
+            "id_test": {**alignment, "differ": False},
+            "ood_test": {**alignment, "differ": True},
         },
     }
     assert list(node_warnings(found)) == [

@@ -77,7 +77,7 @@ def test_components_are_those_of_networkx(graphs):
 
 
 @given(some_graphs(), st.randoms(use_true_random=False))
-def test_the_largest_component_of_what_is_kept_stays(graphs, dice):
+def test_largest_component_matches_networkx(graphs, dice):
     table = table_of(*graphs)
     keep = np.array([dice.random() < 0.6 for _ in range(table.total_nodes)], dtype=bool)
     stays = largest_component(table, keep)
@@ -118,7 +118,7 @@ def test_every_prefix_of_a_growth_is_connected(graphs, dice):
             assert nx.utils.graphs_equal(renamed, nx.Graph(graph.subgraph(old.tolist())))
 
 
-def test_a_unit_joins_as_a_whole_before_anything_else():
+def test_a_unit_is_completed_before_other_nodes():
     table = table_of(nx.path_graph(6))
     score = np.array([0.9, 0.8, 0.1, 0.2, 0.95, 0.3])
     growth = grow_subgraphs(table, score, np.array([1]), 5, unit=np.array([0, 1, 1, 1, 2, 3]))
@@ -128,7 +128,7 @@ def test_a_unit_joins_as_a_whole_before_anything_else():
     assert growth.rounded_to_units(np.array([4])).tolist() == [4]
 
 
-def test_a_unit_larger_than_a_growth_leaves_no_size():
+def test_a_unit_larger_than_the_growth_gives_size_zero():
     growth = grow_subgraphs(
         table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int)
     )
@@ -136,7 +136,7 @@ def test_a_unit_larger_than_a_growth_leaves_no_size():
 
 
 @given(some_graphs(least=1), st.randoms(use_true_random=False))
-def test_a_prefix_said_to_be_whole_cuts_no_unit(graphs, dice):
+def test_a_complete_prefix_splits_no_unit(graphs, dice):
     table = table_of(*graphs)
     owner = row_indices(table.node_ptr)
     kept = np.array([dice.random() < 0.5 for _ in range(table.total_nodes)], dtype=bool)
@@ -158,7 +158,7 @@ def test_a_graph_without_a_seed_does_not_grow():
     assert growth.length.tolist() == [0, 3]
 
 
-def test_the_best_nodes_come_in_order_and_run_out():
+def test_top_nodes_are_sorted_and_padded():
     table = table_of(nx.path_graph(2), nx.empty_graph(0), nx.path_graph(3))
     score = np.array([0.1, 0.9, 0.3, 0.2, 0.7])
     assert top_nodes(table, score, 3).tolist() == [[1, 0, -1], [-1, -1, -1], [4, 2, 3]]

@@ -12,7 +12,7 @@ from gsx.stages.graphs.weighted_sampling import sample_without_replacement
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1e-6, 0.5, 3.0, 1e9]), max_size=6), max_size=5),
        st.integers(0, 4), st.integers(0, 99))  # fmt: skip
-def test_every_group_gives_different_possible_items(groups, wanted, seed):
+def test_every_group_draws_distinct_items_of_positive_weight(groups, wanted, seed):
     odds = np.array([value for group in groups for value in group], dtype=np.float32)
     ptr = pointers([len(group) for group in groups])
     want = np.full(len(groups), wanted)
@@ -26,7 +26,7 @@ def test_every_group_gives_different_possible_items(groups, wanted, seed):
     ]
 
 
-def test_items_come_as_often_as_their_odds_say():
+def test_frequencies_follow_the_weights():
     odds = np.tile([1.0, 2.0, 5.0], 20_000)
     ptr = np.arange(0, len(odds) + 1, 3)
     _, item = sample_without_replacement(odds, ptr, np.ones(20_000, dtype=np.int64), rng(0, "t"))
@@ -46,7 +46,7 @@ def test_two_draws_follow_successive_sampling_without_replacement():
     assert share[:2] == pytest.approx([two_and_five, one_and_five], abs=0.01)
 
 
-def test_hopeless_odds_still_end():
+def test_extreme_weights_terminate():
     odds = np.array([1e30, 1e-30, 1e-31], dtype=np.float64)
     _, item = sample_without_replacement(odds, np.array([0, 3]), np.array([2]), rng(0, "t"))
     assert item.tolist() == [0, 1]

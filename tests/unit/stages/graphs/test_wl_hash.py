@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsx.stages.graphs import wl_hash as wl
+from gsx.stages.graphs import wl_hash
 from gsx.stages.graphs.wl_hash import contained_in, wl_hashes
 from gsx.table import GraphTable
 from tests.support.strategies import tables
@@ -49,7 +49,7 @@ def test_the_order_of_nodes_does_not_matter(seed):
 
 
 @pytest.mark.filterwarnings("ignore:The hashes produced")
-def test_it_tells_apart_what_networkx_tells_apart():
+def test_hashes_distinguish_what_networkx_distinguishes():
     graphs = [nx.gnp_random_graph(7, 0.4, seed=seed) for seed in range(60)]
     ours = wl_hashes(table_of(*[(7, list(graph.edges)) for graph in graphs]))
     theirs = [nx.weisfeiler_lehman_graph_hash(graph, iterations=3) for graph in graphs]
@@ -65,14 +65,14 @@ def test_a_graph_without_nodes_has_a_hash():
 
 
 @given(tables(), st.integers(1, 9))
-def test_pieces_hold_every_graph_once(example, size):
+def test_runs_cover_every_graph_once(example, size):
     """Graphs without nodes at the start of a table once had no hash at all."""
     table, _ = example
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wl, "_RUN_SIZE", size)
-        pieces = list(wl._cache_sized_runs(table))
+        patch.setattr(wl_hash, "_RUN_SIZE", size)
+        runs = list(wl_hash._cache_sized_runs(table))
         found = wl_hashes(table)
-    assert [row for start, stop in pieces for row in range(start, stop)] == list(range(len(table)))
+    assert [row for start, stop in runs for row in range(start, stop)] == list(range(len(table)))
     assert found.tolist() == [int(wl_hashes(table.take([row]))[0]) for row in range(len(table))]
 
 
