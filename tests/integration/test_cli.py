@@ -210,7 +210,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
     ("words", "code", "text"),
     [
         (("prepare", "motif-sise"), 2, "no dataset `motif-sise`. Did you mean `motif-size`?"),
-        (("prepare", "motif-size", "--num-graphs", "9"), 2, "Ask for at least 10."),
+        (("prepare", "motif-size", "--num-graphs", "9"), 2, "Use at least 10."),
         (("prepare", "motif-size", "--num-graphs", "x"), 2, "'x' is not a valid integer"),
         (("prepare",), 2, "Missing argument 'DATASET'. `gsx datasets` lists the datasets; "
          "for your own data use --smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or "

@@ -1,6 +1,8 @@
 """Small graph tables for tests, from networkx graphs or lists of edges."""
 
+import networkx as nx
 import numpy as np
+from hypothesis import strategies as st
 
 from gsx.ragged import pointers
 from gsx.table import GraphTable
@@ -23,3 +25,26 @@ def table_from_edges(*graphs):
         edge_ptr=pointers([len(pairs) for pairs in edges]),
         edge={"edge_src": flat[:, 0], "edge_dst": flat[:, 1]},
     )
+
+
+def graph_of(table, row):
+    """Return one graph of a table as networkx."""
+    one = table.slice(row, row + 1)
+    graph = nx.empty_graph(one.total_nodes)
+    graph.add_edges_from(
+        zip(one.edge["edge_src"].tolist(), one.edge["edge_dst"].tolist(), strict=True)
+    )
+    return graph
+
+
+@st.composite
+def networkx_graphs(draw, min_nodes=0):
+    """Draw one to four undirected networkx graphs of up to seven nodes."""
+    sizes = draw(st.lists(st.integers(min_nodes, 7), min_size=1, max_size=4))
+    graphs = []
+    for size in sizes:
+        graph = nx.empty_graph(size)
+        pairs = [(u, v) for u in range(size) for v in range(u)]
+        graph.add_edges_from(draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else [])
+        graphs.append(graph)
+    return graphs

@@ -8,58 +8,27 @@ from gsx.ragged import ranges, row_indices
 from gsx.seeds import rng
 from gsx.stages.chem.check_by_graph import check_by_graph, cut_out_molecules
 from gsx.stages.chem.fragments import (
-    connected_parts,
     cuttable_bonds,
     free_valence,
     rigid_units,
     round_to_units,
 )
-from gsx.stages.chem.smiles_reader import featurize, parse_smiles, read_molecules
+from gsx.stages.chem.smiles_reader import parse_smiles, read_molecules
 from gsx.stages.graphs.splice import add_edges, union
-from gsx.stages.graphs.subgraphs import global_edges
 from tests.support.mcs_oracle import left_over, left_overs
-
-FEW = (
-    "CC(=O)Oc1ccccc1C(=O)O",
-    "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
-    "CC1=C(C(=O)OC)C(c2cccc([N+](=O)[O-])c2)C(C(=O)OC)=C(C)N1",
-    "Cc1c[nH]c(=O)n1-c1ccc(S(N)(=O)=O)cc1",
-    "C[n+]1ccccc1CC[NH3+].[Cl-]",
-    "OP(=O)(O)OCC1OC(n2cnc3c(N)ncnc32)CC1O",
-    "CCN(CC)C(=S)SSC(=S)N(CC)CC",
-    "C#CCNC(=N)N",
-)
-
-
-def table_of(*texts):
-    return featurize([parse_smiles(text) for text in texts])
+from tests.support.molecules import FEW_SMILES, cut_sides, table_from_smiles
 
 
 @pytest.fixture(scope="module", params=["few", "hiv"])
 def molecules(request):
-    texts = FEW if request.param == "few" else request.getfixturevalue("hiv_smiles")[:300]
+    texts = FEW_SMILES if request.param == "few" else request.getfixturevalue("hiv_smiles")[:300]
     return read_molecules(texts).table
-
-
-def halves(table):
-    """Return a copy of the molecule and a mask of its atoms, for either side of every cut."""
-    edges = np.flatnonzero(cuttable_bonds(table))
-    owner = table.edge_graph()[edges]
-    copies = table.take(owner)
-    position = edges - table.edge_ptr[owner] + copies.edge_ptr[:-1]
-    left, right = global_edges(copies)
-    cut = np.isin(left * copies.total_nodes + right,
-                  np.concatenate([left[position] * copies.total_nodes + right[position],
-                                  right[position] * copies.total_nodes + left[position]])
-                  )  # fmt: skip
-    part = connected_parts(copies, ~cut)
-    return copies, part == part[left[position]][row_indices(copies.node_ptr)]
 
 
 @pytest.fixture(scope="module")
 def fragments(molecules):
     """Either side of every cut, standing alone."""
-    return cut_out_molecules(*halves(molecules))
+    return cut_out_molecules(*cut_sides(molecules))
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +72,7 @@ def test_a_complete_molecule_is_unchanged(molecules):
 def test_either_side_of_every_cut_is_a_molecule_with_the_features_rdkit_gives_it(fragments):
     assert fragments.ok.all()
     assert len(fragments.ok) > 40
-    assert multiset(fragments.table) == multiset(table_of(*fragments.smiles))
+    assert multiset(fragments.table) == multiset(table_from_smiles(*fragments.smiles))
 
 
 def test_free_valence_equals_rdkit_hydrogens(fragments):
@@ -122,7 +91,7 @@ def test_splicing_at_free_valences_gives_molecules_with_the_features_rdkit_gives
         node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
     ).filter(checked.ok)
     smiles = [text for text in checked.smiles if text]
-    assert multiset(again) == multiset(table_of(*smiles))
+    assert multiset(again) == multiset(table_from_smiles(*smiles))
     assert [Chem.CanonSmiles(text) for text in smiles] == smiles
 
 
@@ -140,7 +109,7 @@ def test_local_checks_equal_thorough_checks(pool):
 
 def joined(texts, bonds, code=1):
     """Splice whole molecules by bonds between (molecule, atom) pairs."""
-    table, _, first = union(table_of(*texts), np.array([len(texts)]))
+    table, _, first = union(table_from_smiles(*texts), np.array([len(texts)]))
     ends = [[first[molecule] + atom for molecule, atom in bond] for bond in bonds]
     attributes = np.tile(np.array([[code, 0, 0]], np.uint8), (len(ends), 1))
     u, v = np.array(ends).T
@@ -171,7 +140,7 @@ def test_bridges_take_hydrogens_and_may_close_rings(texts, bonds, code, smiles):
     again = table.with_columns(
         node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
     )
-    assert multiset(again) == multiset(table_of(smiles))
+    assert multiset(again) == multiset(table_from_smiles(smiles))
 
 
 def test_a_new_bond_can_conjugate_what_it_joins():
@@ -199,7 +168,7 @@ def test_a_bridge_without_hydrogens_is_rejected_and_keeps_the_features(texts, bo
 
 
 def test_sanitization_errors_have_a_reason_and_print_nothing(capfd):
-    table = table_of("CO")
+    table = table_from_smiles("CO")
     feat = table.node["node_feat"].copy()
     feat[1, 4] = 3
     broken = table.with_columns(node={"node_feat": feat})
@@ -209,7 +178,7 @@ def test_sanitization_errors_have_a_reason_and_print_nothing(capfd):
 
 
 def test_an_invalid_fragment_has_a_reason():
-    table = table_of("c1ccccc1", "CC", "C=CO")
+    table = table_from_smiles("c1ccccc1", "CC", "C=CO")
     keep = np.array([1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0], dtype=bool)
     fragments = cut_out_molecules(table, keep)
     assert fragments.ok.tolist() == [False, False, True]
@@ -220,7 +189,11 @@ def test_an_invalid_fragment_has_a_reason():
 
 
 def test_empty_tables_are_accepted():
-    for table in (table_of(), table_of("CC").filter([False]), table_of("C", "O")):
+    for table in (
+        table_from_smiles(),
+        table_from_smiles("CC").filter([False]),
+        table_from_smiles("C", "O"),
+    ):
         whole = np.ones(table.total_nodes, dtype=bool)
         fragments = cut_out_molecules(table, whole)
         assert fragments.ok.tolist() == [True] * len(table)
@@ -240,16 +213,16 @@ def test_empty_tables_are_accepted():
     ],
 )
 def test_a_fragment_is_the_difference_of_two_molecules(large, small, rest):
-    fragments = cut_out_molecules(table_of(large), left_over(large, small))
+    fragments = cut_out_molecules(table_from_smiles(large), left_over(large, small))
     assert fragments.smiles == (rest,)
 
 
 @pytest.mark.parametrize("source", ["few", "hiv"])
 def test_a_mask_subtracts_what_the_largest_common_part_subtracts(source, request):
     """Cut off either side of bonds; RDKit, given the two molecules alone, leaves the other side."""
-    texts = FEW if source == "few" else request.getfixturevalue("hiv_smiles")[:60]
+    texts = FEW_SMILES if source == "few" else request.getfixturevalue("hiv_smiles")[:60]
     table = read_molecules(texts).table
-    copies, keep = halves(table)
+    copies, keep = cut_sides(table)
     rows = rng(0, "tests", "mcs").permutation(len(copies))[:40]
     keep = keep[ranges(copies.node_ptr[rows], copies.num_nodes[rows])]
     copies = copies.take(rows)
@@ -261,7 +234,9 @@ def test_a_mask_subtracts_what_the_largest_common_part_subtracts(source, request
         assert {int(left.sum()) for left in places} == {int(rest.table.num_nodes[row])}
         if len(places) == 1:
             certain += 1
-            assert cut_out_molecules(table_of(text), places[0]).smiles == (rest.smiles[row],)
+            assert cut_out_molecules(table_from_smiles(text), places[0]).smiles == (
+                rest.smiles[row],
+            )
     assert certain >= 8
 
 
@@ -281,4 +256,6 @@ def test_a_splice_without_its_first_component_is_the_splice_of_the_others(texts,
         if others
         else Chem.CanonSmiles(texts[1])
     )
-    assert cut_out_molecules(table_of(whole), left_over(whole, texts[0])).smiles == (expected,)
+    assert cut_out_molecules(table_from_smiles(whole), left_over(whole, texts[0])).smiles == (
+        expected,
+    )

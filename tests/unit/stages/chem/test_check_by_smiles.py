@@ -12,14 +12,14 @@ from gsx.stages.chem.smiles_reader import read_molecules
 from gsx.stages.chem.smiles_text import join_smiles, locate_atoms, splice_smiles
 from gsx.stages.graphs.splice import add_edges, union
 from gsx.stages.graphs.wl_hash import wl_hashes
-from tests.unit.stages.chem.test_check_by_graph import FEW, halves, table_of
+from tests.support.molecules import FEW_SMILES, cut_sides, table_from_smiles
 
 
 @pytest.fixture(scope="module", params=["few", "hiv"])
 def pool(request):
     """Either side of every cut of some molecules, as molecules of their own."""
-    texts = FEW if request.param == "few" else request.getfixturevalue("hiv_smiles")[:300]
-    fragments = cut_out_molecules(*halves(read_molecules(texts).table))
+    texts = FEW_SMILES if request.param == "few" else request.getfixturevalue("hiv_smiles")[:300]
+    fragments = cut_out_molecules(*cut_sides(read_molecules(texts).table))
     return fragments.table.filter(fragments.ok).select(["node_feat", "edge_attr"])
 
 
@@ -104,7 +104,7 @@ def test_every_splice_passes_all_of_the_sanitization_as_the_graph_it_is(pool):
     ],
 )
 def test_unusual_bridges_give_the_same_result_as_check_by_graph(texts, bonds, code):
-    components = table_of(*texts)
+    components = table_from_smiles(*texts)
     table, bridges, smiles = written(components, np.array([0, len(texts)]), bonds, code)
     mine, other = check_by_smiles(table, bridges, smiles), check_by_graph(table, bridges)
     assert mine.reasons == other.reasons
@@ -113,7 +113,7 @@ def test_unusual_bridges_give_the_same_result_as_check_by_graph(texts, bonds, co
 
 
 def test_mismatched_smiles_are_rejected_and_keep_the_features(capfd):
-    components = table_of("C=C", "CO", "C=C", "CO", "C", "C")
+    components = table_from_smiles("C=C", "CO", "C=C", "CO", "C", "C")
     table, bridges, good = written(components, np.array([0, 2, 4, 6]), [(1, 2), (5, 6), (8, 9)])
     texts = ["C=C%80.C%80(", "C=C%80.C%80(O)(C)(C)C", good.texts[2]]
     found = check_by_smiles(table, bridges, SpliceSmiles(texts, good.place, good.part))
@@ -127,7 +127,7 @@ def test_mismatched_smiles_are_rejected_and_keep_the_features(capfd):
 
 def test_graphs_without_bridges_and_empty_tables_are_accepted():
     for texts in ((), ("C=C", "O")):
-        components = table_of(*texts)
+        components = table_from_smiles(*texts)
         table, bridges, smiles = written(components, np.arange(len(texts) + 1), [])
         assert check_by_smiles(table, bridges, smiles).ok.all()
 

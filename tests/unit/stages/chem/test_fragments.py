@@ -13,12 +13,8 @@ from gsx.stages.chem.fragments import (
     rigid_units,
     round_to_units,
 )
-from gsx.stages.chem.smiles_reader import featurize, parse_smiles
 from gsx.table import GraphTable
-
-
-def table_of(*texts):
-    return featurize([parse_smiles(text) for text in texts])
+from tests.support.molecules import table_from_smiles
 
 
 def bonds(table, mask):
@@ -64,12 +60,12 @@ def test_acyclic_edges_are_the_bridges_that_networkx_finds(shapes):
     ],
 )
 def test_single_bonds_outside_rings_may_be_cut(text, cuts):
-    table = table_of(text)
+    table = table_from_smiles(text)
     assert bonds(table, cuttable_bonds(table)) == cuts
 
 
 def test_units_are_rings_multiple_bonds_and_single_atoms():
-    table = table_of("Cc1ccccc1C=CO", "CC#N")
+    table = table_from_smiles("Cc1ccccc1C=CO", "CC#N")
     unit = rigid_units(table)
     assert [np.flatnonzero(unit == number).tolist() for number in np.unique(unit)] == [
         [0], [1, 2, 3, 4, 5, 6], [7, 8], [9], [10], [11, 12],
@@ -77,7 +73,7 @@ def test_units_are_rings_multiple_bonds_and_single_atoms():
 
 
 def test_a_mask_is_rounded_up_to_whole_units():
-    table = table_of("Cc1ccccc1C=CO", "CC#N")
+    table = table_from_smiles("Cc1ccccc1C=CO", "CC#N")
     keep = np.zeros(table.total_nodes, dtype=bool)
     keep[[3, 8]] = True
     assert np.flatnonzero(round_to_units(table, keep)).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -85,7 +81,7 @@ def test_a_mask_is_rounded_up_to_whole_units():
 
 
 def test_hydrogens_replace_cut_bonds():
-    table = table_of("CC(=O)N", "c1ccccc1")
+    table = table_from_smiles("CC(=O)N", "c1ccccc1")
     keep = np.array([1, 1, 0, 0, 1, 0, 0, 0, 0, 0], dtype=bool)
     hydrogens, clean = cut_bonds(table, keep)
     assert hydrogens.tolist()[:5] == [0, 3, 0, 0, 0]
@@ -93,4 +89,12 @@ def test_hydrogens_replace_cut_bonds():
 
 
 def test_the_free_valence_of_an_atom_is_its_hydrogens():
-    assert free_valence(table_of("Cc1cc[nH]c1", "[NH4+]")).tolist() == [3, 0, 1, 1, 1, 1, 4]
+    assert free_valence(table_from_smiles("Cc1cc[nH]c1", "[NH4+]")).tolist() == [
+        3,
+        0,
+        1,
+        1,
+        1,
+        1,
+        4,
+    ]

@@ -6,12 +6,12 @@ from hypothesis import given
 
 from gsx.ragged import Ragged
 from gsx.stages.graphs.splice import add_edges, union
-from tests.unit.stages.graphs.test_subgraphs import graph_of, some_graphs, table_of
+from tests.support.graph_tables import graph_of, networkx_graphs, table_from_networkx
 
 
-@given(some_graphs(), some_graphs())
+@given(networkx_graphs(), networkx_graphs())
 def test_a_union_holds_all_nodes_and_edges_of_its_components(left, right):
-    parts = table_of(*left, *right)
+    parts = table_from_networkx(*left, *right)
     counts = np.array([len(left), len(right)])
     joined, slot, first = union(parts, counts)
     joined.validate()
@@ -25,7 +25,7 @@ def test_a_union_holds_all_nodes_and_edges_of_its_components(left, right):
 
 
 def test_bridges_are_added_in_both_directions_and_found_again():
-    table = table_of(nx.path_graph(4), nx.path_graph(3))
+    table = table_from_networkx(nx.path_graph(4), nx.path_graph(3))
     joined, ptr, position = add_edges(
         table, np.array([1, 0, 0]), np.array([0, 3, 0]), np.array([2, 0, 2]), {}
     )
@@ -41,7 +41,7 @@ def test_bridges_are_added_in_both_directions_and_found_again():
 
 
 def test_edges_stay_sorted_and_carry_their_features():
-    table = table_of(nx.path_graph(3))
+    table = table_from_networkx(nx.path_graph(3))
     table = table.with_columns(edge={"edge_attr": np.array([[1], [1], [2], [2]], np.int8)})
     joined, _, _ = add_edges(
         table, np.array([0]), np.array([0]), np.array([2]), {"edge_attr": np.array([[9]], np.int8)}

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsx.ragged import pointers, row_indices
+from gsx.ragged import row_indices
 from gsx.stages.graphs.structural_features import structural_features
 from gsx.stages.graphs.subgraphs import (
     component_labels,
@@ -16,45 +16,12 @@ from gsx.stages.graphs.subgraphs import (
     prefix_subgraphs,
     top_nodes,
 )
-from gsx.table import GraphTable
+from tests.support.graph_tables import graph_of, networkx_graphs, table_from_networkx
 
 
-def table_of(*graphs):
-    """Return undirected networkx graphs, nodes 0..n-1, as one table with sorted edges."""
-    edges = [sorted([(u, v) for u, v in g.edges] + [(v, u) for u, v in g.edges]) for g in graphs]
-    flat = np.array([pair for part in edges for pair in part], dtype=np.int32).reshape(-1, 2)
-    return GraphTable(
-        node_ptr=pointers([len(g) for g in graphs]),
-        edge_ptr=pointers([len(part) for part in edges]),
-        edge={"edge_src": flat[:, 0], "edge_dst": flat[:, 1]},
-    )
-
-
-def graph_of(table, row):
-    """Return one graph of a table as networkx."""
-    one = table.slice(row, row + 1)
-    graph = nx.empty_graph(one.total_nodes)
-    graph.add_edges_from(
-        zip(one.edge["edge_src"].tolist(), one.edge["edge_dst"].tolist(), strict=True)
-    )
-    return graph
-
-
-@st.composite
-def some_graphs(draw, least=0):
-    sizes = draw(st.lists(st.integers(least, 7), min_size=1, max_size=4))
-    graphs = []
-    for size in sizes:
-        graph = nx.empty_graph(size)
-        pairs = [(u, v) for u in range(size) for v in range(u)]
-        graph.add_edges_from(draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else [])
-        graphs.append(graph)
-    return graphs
-
-
-@given(some_graphs(), st.randoms(use_true_random=False))
+@given(networkx_graphs(), st.randoms(use_true_random=False))
 def test_an_induced_subgraph_is_that_of_networkx(graphs, dice):
-    table = table_of(*graphs)
+    table = table_from_networkx(*graphs)
     keep = np.array([dice.random() < 0.6 for _ in range(table.total_nodes)], dtype=bool)
     part, number = induced_subgraphs(table, keep)
     part.validate()
@@ -64,9 +31,9 @@ def test_an_induced_subgraph_is_that_of_networkx(graphs, dice):
         assert nx.utils.graphs_equal(renamed, nx.Graph(graph.subgraph(old)))
 
 
-@given(some_graphs())
+@given(networkx_graphs())
 def test_components_are_those_of_networkx(graphs):
-    table = table_of(*graphs)
+    table = table_from_networkx(*graphs)
     label = component_labels(table)
     for row, graph in enumerate(graphs):
         mine = label[table.node_ptr[row] : table.node_ptr[row + 1]]
@@ -76,9 +43,9 @@ def test_components_are_those_of_networkx(graphs):
     assert is_connected(table).tolist() == expected
 
 
-@given(some_graphs(), st.randoms(use_true_random=False))
+@given(networkx_graphs(), st.randoms(use_true_random=False))
 def test_largest_component_matches_networkx(graphs, dice):
-    table = table_of(*graphs)
+    table = table_from_networkx(*graphs)
     keep = np.array([dice.random() < 0.6 for _ in range(table.total_nodes)], dtype=bool)
     stays = largest_component(table, keep)
     assert not (stays & ~keep).any()
@@ -92,16 +59,16 @@ def test_largest_component_matches_networkx(graphs, dice):
 
 
 def test_growth_takes_the_best_neighbor_each_time():
-    table = table_of(nx.path_graph(5))
+    table = table_from_networkx(nx.path_graph(5))
     score = np.array([0.1, 0.5, 0.9, 0.3, 0.8])
     growth = grow_subgraphs(table, score, np.array([2]), 4)
     assert growth.order.tolist() == [[2, 1, 3, 4]]
     assert growth.length.tolist() == [4]
 
 
-@given(some_graphs(least=1), st.randoms(use_true_random=False))
+@given(networkx_graphs(min_nodes=1), st.randoms(use_true_random=False))
 def test_every_prefix_of_a_growth_is_connected(graphs, dice):
-    table = table_of(*graphs)
+    table = table_from_networkx(*graphs)
     score = np.array([dice.random() for _ in range(table.total_nodes)])
     seeds = top_nodes(table, score, 1)[:, 0]
     growth = grow_subgraphs(table, score, seeds, 5)
@@ -119,7 +86,7 @@ def test_every_prefix_of_a_growth_is_connected(graphs, dice):
 
 
 def test_a_unit_is_completed_before_other_nodes():
-    table = table_of(nx.path_graph(6))
+    table = table_from_networkx(nx.path_graph(6))
     score = np.array([0.9, 0.8, 0.1, 0.2, 0.95, 0.3])
     growth = grow_subgraphs(table, score, np.array([1]), 5, unit=np.array([0, 1, 1, 1, 2, 3]))
     assert growth.order.tolist() == [[1, 2, 3, 4, 0]]
@@ -130,14 +97,14 @@ def test_a_unit_is_completed_before_other_nodes():
 
 def test_a_unit_larger_than_the_growth_gives_size_zero():
     growth = grow_subgraphs(
-        table_of(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int)
+        table_from_networkx(nx.path_graph(4)), np.ones(4), np.array([0]), 2, unit=np.zeros(4, int)
     )
     assert growth.rounded_to_units(np.array([2])).tolist() == [0]
 
 
-@given(some_graphs(least=1), st.randoms(use_true_random=False))
+@given(networkx_graphs(min_nodes=1), st.randoms(use_true_random=False))
 def test_a_complete_prefix_splits_no_unit(graphs, dice):
-    table = table_of(*graphs)
+    table = table_from_networkx(*graphs)
     owner = row_indices(table.node_ptr)
     kept = np.array([dice.random() < 0.5 for _ in range(table.total_nodes)], dtype=bool)
     unit = np.unique(component_labels(table, kept), return_inverse=True)[1]
@@ -153,20 +120,20 @@ def test_a_complete_prefix_splits_no_unit(graphs, dice):
 
 
 def test_a_graph_without_a_seed_does_not_grow():
-    table = table_of(nx.path_graph(3), nx.path_graph(3))
+    table = table_from_networkx(nx.path_graph(3), nx.path_graph(3))
     growth = grow_subgraphs(table, np.ones(6), np.array([-1, 3]), 3)
     assert growth.length.tolist() == [0, 3]
 
 
 def test_top_nodes_are_sorted_and_padded():
-    table = table_of(nx.path_graph(2), nx.empty_graph(0), nx.path_graph(3))
+    table = table_from_networkx(nx.path_graph(2), nx.empty_graph(0), nx.path_graph(3))
     score = np.array([0.1, 0.9, 0.3, 0.2, 0.7])
     assert top_nodes(table, score, 3).tolist() == [[1, 0, -1], [-1, -1, -1], [4, 2, 3]]
 
 
-@given(some_graphs(least=1))
+@given(networkx_graphs(min_nodes=1))
 def test_return_probabilities_are_the_diagonals_of_powers(graphs):
-    table = table_of(*graphs)
+    table = table_from_networkx(*graphs)
     features = structural_features(table)
     for row, graph in enumerate(graphs):
         matrix = nx.to_numpy_array(graph)

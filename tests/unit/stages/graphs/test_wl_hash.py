@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from gsx.stages.graphs import wl_hash
 from gsx.stages.graphs.wl_hash import contained_in, wl_hashes
 from gsx.table import GraphTable
+from tests.support.graph_tables import table_from_edges
 from tests.support.strategies import tables
-from tests.unit.stages.graphs.test_cuts import table_of
 
 
 def with_features(table, values):
@@ -19,11 +19,11 @@ def with_features(table, values):
 
 def test_graphs_of_different_shape_differ():
     path, star = (4, [(0, 1), (1, 2), (2, 3)]), (4, [(0, 1), (0, 2), (0, 3)])
-    assert len(np.unique(wl_hashes(table_of(path, star, (4, []), (5, []))))) == 4
+    assert len(np.unique(wl_hashes(table_from_edges(path, star, (4, []), (5, []))))) == 4
 
 
 def test_features_and_attributes_count():
-    path = table_of((2, [(0, 1)]), (2, [(0, 1)]))
+    path = table_from_edges((2, [(0, 1)]), (2, [(0, 1)]))
     assert len(np.unique(wl_hashes(path))) == 1
     assert len(np.unique(wl_hashes(with_features(path, [1, 2, 1, 3])))) == 2
     attr = path.with_columns(edge={"edge_attr": np.array([[1], [1], [2], [2]], np.int8)})
@@ -31,7 +31,7 @@ def test_features_and_attributes_count():
 
 
 def test_minus_zero_is_zero():
-    pair = with_features(table_of((1, []), (1, [])), [0.0, -0.0])
+    pair = with_features(table_from_edges((1, []), (1, [])), [0.0, -0.0])
     assert len(np.unique(wl_hashes(pair))) == 1
 
 
@@ -40,7 +40,7 @@ def test_the_order_of_nodes_does_not_matter(seed):
     graph = nx.gnp_random_graph(9, 0.35, seed=seed)
     order = np.random.default_rng(seed).permutation(9)
     moved = [(int(order[u]), int(order[v])) for u, v in graph.edges]
-    table = table_of((9, list(graph.edges)), (9, moved))
+    table = table_from_edges((9, list(graph.edges)), (9, moved))
     features = np.arange(9) % 3
     turned = np.empty(9)
     turned[order] = features
@@ -51,7 +51,7 @@ def test_the_order_of_nodes_does_not_matter(seed):
 @pytest.mark.filterwarnings("ignore:The hashes produced")
 def test_hashes_distinguish_what_networkx_distinguishes():
     graphs = [nx.gnp_random_graph(7, 0.4, seed=seed) for seed in range(60)]
-    ours = wl_hashes(table_of(*[(7, list(graph.edges)) for graph in graphs]))
+    ours = wl_hashes(table_from_edges(*[(7, list(graph.edges)) for graph in graphs]))
     theirs = [nx.weisfeiler_lehman_graph_hash(graph, iterations=3) for graph in graphs]
     for left in range(60):
         for right in range(left):

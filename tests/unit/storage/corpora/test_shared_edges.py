@@ -13,12 +13,15 @@ from gsx.stages.graphs.node_features import node_features
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.shared_edges import edge_owners, restore_shared_edges
 from gsx.storage.corpora.verify_corpus import verify_artifact
-from tests.integration.test_train_nodes import SMALL
 from tests.support.artifacts import gsx as command
 from tests.support.run_stages import run_recipe, run_stage
 from tests.support.synthetic_corpora import planted_nodes, write_planted
 
-ALONE = {"featx": True, "options": "000", "replicas": 3}
+SMALL = {"source": "prepare", "backbone": "gcn", "width": 16, "epochs": 3, "batch_size": 200,
+         "samples": 3, "coverage": 5}  # fmt: skip
+
+FEATX_ONLY = {"featx": True, "options": "000", "replicas": 3}
+TRAIN = {"backbone": "gcn", "width": 16, "epochs": 3, "samples": 3, "coverage": 5}
 
 
 @pytest.fixture(scope="module", params=["dense", "sparse"])
@@ -31,8 +34,8 @@ def made(request, tmp_path_factory):
 
 
 def generate(made, folder=None, **options):
-    given = {name: made[name] for name in ("prepare", "mask")}
-    return run_stage(folder or made["folder"], "generate", {**ALONE, **options}, given)
+    inputs = {name: made[name] for name in ("prepare", "mask")}
+    return run_stage(folder or made["folder"], "generate", {**FEATX_ONLY, **options}, inputs)
 
 
 def dense(table, info):
@@ -131,8 +134,8 @@ def test_every_replica_is_usable_pyg_data(made):
 
 
 def train(folder, corpus, name="generate", **options):
-    given = {**SMALL, "source": name, "batch_size": 100, **options}
-    return run_stage(folder, "train", given, {name: corpus})
+    config = {**TRAIN, "source": name, "batch_size": 100, **options}
+    return run_stage(folder, "train", config, {name: corpus})
 
 
 def weights(artifact):
