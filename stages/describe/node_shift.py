@@ -95,7 +95,7 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
         distance = shift_distance((nodes.domain[train], nodes.label[train]),
                        (nodes.domain[inside], nodes.label[inside]))  # fmt: skip
         report["shift"][SPLITS[code]] = {
-            "domains_of_training": round(distance.seen, 6),
+            "domains_of_training": round(distance.known_share, 6),
             "distance": round(distance.variation, 6),
             "distance_by_chance": round(distance.chance, 6),
             "none": distance.none,

@@ -16,7 +16,7 @@ from gsx.stages.graphs.wl_hash import Hashes
 class ShiftDistance:
     """Distance between the domains and labels of two groups."""
 
-    seen: float
+    known_share: float
     """Share of the second group whose domain occurs in the first."""
     variation: float
     """Total variation distance of the joint distributions of domain and label, 0 to 1."""
@@ -26,7 +26,7 @@ class ShiftDistance:
     @property
     def none(self) -> bool:
         """Whether there is no shift: no new domain, and a distance that chance explains."""
-        return self.seen == 1 and self.variation < 2 * self.chance + 0.01
+        return self.known_share == 1 and self.variation < 2 * self.chance + 0.01
 
 
 def shift_distance(first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> ShiftDistance:
@@ -41,7 +41,7 @@ def shift_distance(first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> Shift
     both = np.bincount(pair) / len(pair)
     noise = np.sqrt(2 / np.pi * both * (1 - both) * (1 / split + 1 / (len(pair) - split)))
     return ShiftDistance(
-        seen=float(np.isin(second[0], first[0]).mean()),
+        known_share=float(np.isin(second[0], first[0]).mean()),
         variation=float(np.abs(one - other).sum() / 2),
         chance=float(noise.sum() / 2),
     )

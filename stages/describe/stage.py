@@ -142,7 +142,7 @@ class _FeatureStatistics:
         column = columns.get("node_feat")
         self.read = column is not None
         self._words = (column.features or ()) if column is not None else ()
-        self._seen = [np.zeros(len(feature.words), dtype=bool) for feature in self._words]
+        self._in_training = [np.zeros(len(feature.words), dtype=bool) for feature in self._words]
         self._sums: dict[int, Array] = {}
 
     def add(self, table: GraphTable, code: int) -> None:
@@ -152,11 +152,11 @@ class _FeatureStatistics:
         values = table.dense("node", "node_feat")
         if self._words:
             if code == SPLITS.index("train"):
-                for column, seen in enumerate(self._seen):
-                    seen[np.unique(values[:, column])] = True
+                for column, known in enumerate(self._in_training):
+                    known[np.unique(values[:, column])] = True
             new = np.zeros(len(values), dtype=bool)
-            for column, seen in enumerate(self._seen):
-                new |= ~seen[values[:, column]]
+            for column, known in enumerate(self._in_training):
+                new |= ~known[values[:, column]]
             sums = np.array([len(values), new.sum()], dtype=np.float64)
         else:
             wide = values[:, :_SHOWN_FEATURES].astype(np.float64)
@@ -257,7 +257,7 @@ def _shift(graphs: _GraphStatistics, present: list[int]) -> dict[str, dict[str, 
             (graphs.domain[inside], graphs.label[inside]),
         )
         shifts[SPLITS[code]] = {
-            "domains_of_training": round(distance.seen, 6),
+            "domains_of_training": round(distance.known_share, 6),
             "distance": round(distance.variation, 6),
             "distance_by_chance": round(distance.chance, 6),
             "none": distance.none,
