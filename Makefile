@@ -1,9 +1,9 @@
-# Everything a newcomer types. `make` alone lists the targets.
+# `make` without a target lists the targets.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-# torch is pinned and named first: any looser install may pull gigabytes of GPU libraries.
+# torch is pinned and installed first: a looser requirement may install gigabytes of GPU libraries.
 TORCH  := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
@@ -12,7 +12,7 @@ TORCH  := $(shell grep '^torch==' constraints.txt)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.ready ## Create .venv with every pinned dependency; quick the second time
+setup: $(VENV)/.ready ## Create .venv with every pinned dependency
 
 $(VENV)/.ready: pyproject.toml constraints.txt gsx/_native.h gsx/_ragged.c $(wildcard stages/*/_*.c stages/*/*/_*.c)
 	@echo "setting up $(VENV) (a few minutes the first time)"
@@ -22,12 +22,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt gsx/_native.h gsx/_ragged.c $(wil
 	@$(PIP) -e '.[dev]'
 	@touch $@
 
-demo: setup ## Build a real OOD corpus in ./artifacts, look at it, read it, learn from it (minutes)
+demo: setup ## Build an OOD corpus in ./artifacts, verify it, and train with and without it (minutes)
 	@GSX_STORE=$(or $(GSX_STORE),artifacts) $(BIN)/python examples/demo.py
 
-# Batches: `make -j2 corpora DATASETS="motif-size motif-base" GENERATE="--workers 2"`. A dataset has a link
-# to the manifest of its corpus, so make starts nothing while code and options are the same; where they
-# are not, or the corpus is gone, `gsx generate` looks for its key and makes what is missing.
+# Batches: `make -j2 corpora DATASETS="motif-size motif-base" GENERATE="--workers 2"`. Each dataset has a
+# link to the manifest of its corpus, so that make skips it while code and options are unchanged.
+# Otherwise `gsx generate` finds the corpus by its key or builds what is missing.
 DATASETS ?= motif-size motif-base
 GENERATE ?=
 STORE    := $(or $(GSX_STORE),artifacts)
@@ -39,7 +39,7 @@ CODE     := $(shell find cli gsx pipeline stages storage -name '*.py' -o -name '
 MAKEFLAGS += --check-symlink-times
 endif
 
-corpora: $(LINKS) ## Generate the corpora of DATASETS, only what is missing; -j makes several at once
+corpora: $(LINKS) ## Generate the missing corpora of DATASETS; -j2 builds two at a time
 	@echo "$(words $(DATASETS)) corpora are in $(STORE)$(if $(MISSING),,; nothing was missing)"
 
 $(STORE)/.corpora/%-$(OPTIONS): $(CODE) | $(VENV)/.ready
@@ -49,13 +49,13 @@ $(STORE)/.corpora/%-$(OPTIONS): $(CODE) | $(VENV)/.ready
 	@ln -sfn "$$(realpath "$$(cat $@.path)")/manifest.json" $@ && rm $@.json $@.path
 	@echo "$*: $$(dirname "$$(readlink $@)")"
 
-test: setup static ## Everything CI runs: format, lint, types, import contracts, all tests
+test: setup static ## Check format, lint, types and import contracts, and run all tests (as CI)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=8
 
-check: setup static ## The same without the slow tests
+check: setup static ## Like test, without the slow tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not stress"
 
-stress: setup ## Kill workers, schedulers and clients dozens of times (a quarter of an hour)
+stress: setup ## Kill workers, schedulers and clients repeatedly (15 minutes)
 	$(BIN)/python -m pytest -m stress
 
 static:
