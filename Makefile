@@ -76,14 +76,14 @@ PART  ?= 0/1
 experiments: setup ## Run the experiments of SUITE that have no result yet; PART=0/2 runs every second one
 	$(BIN)/python -m experiments.run $(or $(SUITE),--help) --part $(PART) $(ARGS)
 
-lock: ## Write constraints.txt anew from the newest versions that work together
+lock: ## Update constraints.txt to the newest compatible versions
 	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip
 	.lock/bin/pip install -q $(TORCH)
 	.lock/bin/pip install -q $(TORCH) -e '.[dev,bench]'
 	(head -n 1 constraints.txt; .lock/bin/pip freeze --exclude-editable | sed 's/+cpu//') > constraints.new
 	mv constraints.new constraints.txt && rm -rf .lock
 
-docs: setup ## Write docs/cli.md from the commands, and the tables of docs/results.md
+docs: setup ## Regenerate docs/cli.md, the tables of docs/results.md and the results figure
 	$(BIN)/python -c "from gsx.cli.reference import reference; print(reference(), end='')" > docs/cli.md
 	$(BIN)/python -m experiments.update_docs
 	$(BIN)/python docs/figures/results.py
@@ -91,5 +91,5 @@ docs: setup ## Write docs/cli.md from the commands, and the tables of docs/resul
 golden: setup ## Rewrite the golden artifacts of the tests; review the diff
 	$(BIN)/python tests/support/make_golden.py
 
-clean: ## Remove what make made, but no artifacts
+clean: ## Remove build products, but no artifacts
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .lint-imports.log
