@@ -8,14 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
 import numpy as np
 
-from gsx.errors import ArtifactError, UsageError, did_you_mean
+from gsx.errors import UsageError, did_you_mean
 from gsx.ragged import Ints
-from gsx.schema import SPLITS, CorpusInfo
 from gsx.storage.artifacts.store import Artifact, Store
-from gsx.storage.corpora.corpus_writer import FOLDERS, INFO, Format, Shard
+from gsx.storage.corpora.corpus_files import list_shards, read_corpus_info, split_order
+from gsx.storage.corpora.corpus_writer import FOLDERS, Format, Shard
 from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache
 from gsx.storage.corpora.parquet import ParquetShard
 from gsx.storage.corpora.shared_edges import (
@@ -54,8 +53,8 @@ class Corpus(Sequence["Data"]):
 
     def __init__(self, artifact: Artifact, *, format: Format | None = None) -> None:
         self.artifact = artifact
-        self.info = _read_info(artifact)
-        self._shards = _shards(artifact, format)
+        self.info = read_corpus_info(artifact)
+        self._shards = list_shards(artifact, format)
         self._starts = np.cumsum([0, *(rows for _, _, rows in self._shards)])
         self._hot: GraphTable | None = None
         self._edges: GraphTable | None = None
@@ -99,7 +98,9 @@ class Corpus(Sequence["Data"]):
     @property
     def splits(self) -> Mapping[str, int]:
         """Graphs per split."""
-        return dict(sorted(self.artifact.manifest.counts.items(), key=lambda kv: _order(kv[0])))
+        return dict(
+            sorted(self.artifact.manifest.counts.items(), key=lambda kv: split_order(kv[0]))
+        )
 
     @property
     def nodes(self) -> Mapping[str, int]:
@@ -368,43 +369,3 @@ class Corpus(Sequence["Data"]):
 
     def _empty(self, columns: Sequence[str] | None) -> GraphTable:
         return self._open(0).read(columns, 0).slice(0, 0)
-
-
-def _read_info(artifact: Artifact) -> CorpusInfo:
-    where = f"{artifact.location.url}/{INFO}"
-    try:
-        data = artifact.location.read_bytes(INFO, limit=64 << 20)
-        info = msgspec.json.decode(data, type=CorpusInfo)
-    except (FileNotFoundError, msgspec.MsgspecError) as error:
-        raise ArtifactError(f"{where} cannot be read: {error}") from error
-    for column in info.columns:
-        if column.name in ("split", "node_split") and column.vocabulary != SPLITS:
-            raise ArtifactError(
-                f"{where}: `{column.name}` uses split names that this gsx version does not define"
-            )
-    return info
-
-
-def _shards(artifact: Artifact, file_format: Format | None) -> list[tuple[str, str, int]]:
-    """Return path, split and number of graphs of every shard, in corpus order."""
-    files = artifact.manifest.files
-    shards: dict[Format, list[tuple[str, str, int]]] = {"parquet": [], "zarr": []}
-    for path, entry in files.items():
-        if entry.rows is None:
-            continue
-        folder = path.split("/")[0]
-        stored_as: Format = "parquet" if folder == FOLDERS["parquet"] else "zarr"
-        unit = path.removesuffix("/zarr.json")
-        split = unit.split("/")[1].split("-")[0]
-        shards[stored_as].append((unit, split, entry.rows))
-    chosen: Format = file_format or ("parquet" if shards["parquet"] else "zarr")
-    if not shards[chosen]:
-        available = [name for name, listed in shards.items() if listed] or "no shards at all"
-        raise ArtifactError(
-            f"{artifact.location.url} holds no {chosen} shards; it has {available}."
-        )
-    return sorted(shards[chosen], key=lambda shard: (_order(shard[1]), shard[0]))
-
-
-def _order(split: str) -> int:
-    return SPLITS.index(split) if split in SPLITS else len(SPLITS)
