@@ -197,7 +197,7 @@ extract/fsmotif: pretrain extract {corpus/fsmotif} EXTRACT
 extract/multitask: pretrain extract {own/multitask} EXTRACT
 extract/values: pretrain extract {own/values} EXTRACT
 extract/values-pair: pretrain extract {own/values} --extractor pair --seed 2 EXTRACT
-extract/rings: pretrain extract {own/pyg} EXTRACT
+extract/rings: pretrain extract {own/pyg} --largest-piece 8 EXTRACT
 bridge/motif: pretrain bridge {corpus/motif-base} BRIDGE
 bridge/motif-nodes: pretrain bridge {corpus/motif-base} --bridge-nodes BRIDGE
 bridge/motif-diffusion: pretrain bridge {corpus/motif-base} --model diffusion BRIDGE
@@ -459,7 +459,7 @@ refused/key: show 0123456789abcdef (3)
 refused/level: train {corpus/motif-base} --learner eerm SMALL (4)
 """
 ABBREVIATIONS = {
-    "EXTRACT": "--node-epochs 1 --set-epochs 1 --width 8 --largest-piece 8",
+    "EXTRACT": "--node-epochs 6 --set-epochs 4 --width 16",
     "BRIDGE": "--epochs 1 --width 8",
     "MOTIF": "generate {corpus/motif-base} --count 20",
     "MODELS": "--extractor {extract/motif} --bridge {bridge/motif}",
