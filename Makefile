@@ -2,24 +2,28 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-# torch is pinned and installed first: a looser requirement may install gigabytes of GPU libraries.
 TORCH  := $(shell grep '^torch==' constraints.txt)
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo corpora test check stress static bench experiments lock docs golden clean
+.PHONY: help setup demo corpora test check fuzz stress static bench experiments lock docs golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.ready ## Create .venv with every pinned dependency
+setup: $(VENV)/.ready ## Create .venv with pinned dependencies (HASHES=no: other builds of torch)
 
-$(VENV)/.ready: pyproject.toml constraints.txt gsx/_native.h gsx/_ragged.c $(wildcard stages/*/_*.c stages/*/*/_*.c)
+$(VENV)/.ready: pyproject.toml requirements.lock gsx/_native.h gsx/_ragged.c $(wildcard stages/*/_*.c stages/*/*/_*.c)
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) pip setuptools wheel
-	@$(PIP) $(TORCH)
-	@$(PIP) -e '.[dev]'
+ifeq ($(HASHES),no)
+	@$(PIP) -c constraints.txt pip setuptools wheel $(TORCH)
+	@$(PIP) -c constraints.txt -e '.[dev]'
+else
+	@$(PIP) --no-deps --require-hashes -r requirements.lock || \
+	  (echo "If requirements.lock has no hash for this platform, run: make setup HASHES=no"; exit 1)
+	@$(PIP) --no-deps --no-build-isolation -e .
+endif
 	@touch $@
 
 demo: setup ## Build an OOD corpus in ./artifacts, verify it, and train with and without it (minutes)
@@ -55,7 +59,12 @@ test: setup static ## Check format, lint, types and import contracts, and run al
 check: setup static ## Like test, without the slow tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not stress"
 
-stress: setup ## Kill workers, schedulers and clients repeatedly (15 minutes)
+FUZZ ?=
+
+fuzz: setup ## Run hostile inputs for 10 minutes; FUZZ="--minutes 60 --seed 7 --target artifact"
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+stress: setup ## Kill processes at random moments, fill disks, run commands at once (25 minutes)
 	$(BIN)/python -m pytest -m stress
 
 static:
@@ -64,10 +73,10 @@ static:
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache > .lint-imports.log || (cat .lint-imports.log; exit 1)
 	@tail -n 1 .lint-imports.log
-	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs gsx cli pipeline stages storage experiments bench
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs gsx cli pipeline stages storage experiments bench
 
 bench: setup ## Regenerate bench/results/*.json (an hour or more); NAME="loader writer" for some of them
-	@$(PIP) -e '.[bench]'
+	@$(PIP) --no-deps --require-hashes -r requirements-bench.lock
 	$(BIN)/python bench/run.py $(NAME)
 
 SUITE ?=
@@ -76,15 +85,12 @@ PART  ?= 0/1
 experiments: setup ## Run the experiments of SUITE that have no result yet; PART=0/2 runs every second one
 	$(BIN)/python -m experiments.run $(or $(SUITE),--help) --part $(PART) $(ARGS)
 
-lock: ## Update constraints.txt to the newest compatible versions
-	$(PYTHON) -m venv .lock && .lock/bin/pip install -q -U pip
-	.lock/bin/pip install -q $(TORCH)
-	.lock/bin/pip install -q $(TORCH) -e '.[dev,bench]'
-	(head -n 1 constraints.txt; .lock/bin/pip freeze --exclude-editable | sed 's/+cpu//') > constraints.new
-	mv constraints.new constraints.txt && rm -rf .lock
+lock: ## Update all dependencies to the newest compatible versions; KEEP=1 updates only hashes
+	$(PYTHON) tools/lock.py $(if $(KEEP),--keep)
 
 docs: setup ## Regenerate docs/cli.md, the tables of docs/results.md and the results figure
 	$(BIN)/python -c "from gsx.cli.reference import reference; print(reference(), end='')" > docs/cli.md
+	$(BIN)/python -c "from gsx.cli.recipes import recipe_reference as page; print(page(), end='')" > docs/recipes.md
 	$(BIN)/python -m experiments.update_docs
 	$(BIN)/python docs/figures/results.py
 
@@ -92,4 +98,4 @@ golden: setup ## Rewrite the golden artifacts of the tests; review the diff
 	$(BIN)/python tests/support/make_golden.py
 
 clean: ## Remove build products, but no artifacts
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .lint-imports.log
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .lint-imports.log fuzz-results

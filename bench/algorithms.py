@@ -20,11 +20,11 @@ from lib import harness
 from lib.stages import run_recipe
 from lib.training import CPU, motif_corpus
 
-from gsx.cli.train_options import train_options
 from gsx.pipeline.recipe import parse_config
 from gsx.stages.nn.build_network import build_network
 from gsx.stages.nn.training_loop import torch_stream
 from gsx.stages.train.algorithms import ALGORITHMS
+from gsx.stages.train.presets import train_options
 from gsx.stages.train.stage import read_data
 from gsx.stages.train.trainer import Trainer, batch_source, build_algorithm
 from gsx.storage.corpora.corpus import Corpus

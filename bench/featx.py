@@ -2,7 +2,7 @@
 
 ``python bench/featx.py SECTION ...`` measures some sections and keeps the results of the others.
 
-speed: gsx and the loop generate graphs of fsmotif-size-color, all of whose features move, and write
+speed: gsx and the loop generate graphs of fsmotif-size-color, extrapolate all features and write
 Parquet; gsx also hashes, validates, flushes and publishes. The whole generation is also compared
 with a run that has the finished arrays and only validates, writes, hashes and publishes them.
 Times are CPU times, so other programs do not count.

@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
         corpus = motif_corpus(Path(folder), options.graphs)
         full, bf16 = [], []
         for seed in range(options.repeats):
-            config = TrainConfig(width=options.width, learning_rate=1e-3, seed=seed)
+            config = TrainConfig(width=options.width, learning_rate=1e-3, average=0.0, seed=seed)
             full.append(gsx_epoch(corpus, config)[0])
             bf16.append(gsx_epoch(corpus, replace(config, precision="bf16"))[0])
     ratios = [slow / fast for slow, fast in zip(full, bf16, strict=True)]

@@ -293,8 +293,10 @@ def measure_count(count: Callable[[], int]) -> harness.Result:
 
 
 def peak_mib() -> float:
-    """Return the peak resident memory of this process as ``getrusage`` reports it."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the peak resident memory of this process."""
+    from gsx.storage.artifacts.run_record import peak_memory_mib
+
+    return peak_memory_mib()
 
 
 def measure_manifest(files: int) -> harness.Result:
@@ -325,8 +327,8 @@ def measure_manifest(files: int) -> harness.Result:
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(name.encode())
                 entry = FileEntry(size=len(name), sha256=sha256_bytes(name.encode()), rows=rows)
-                facts = SHARD_STATISTICS if rows else {}
-                draft.record(Unit(name=name, files={name: entry}, stats=facts))
+                stats = SHARD_STATISTICS if rows else {}
+                draft.record(Unit(name=name, files={name: entry}, stats=stats))
 
     def produce(draft: Draft) -> StageResult:
         timed("records", lambda: record(draft))

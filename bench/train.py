@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
         corpus = motif_corpus(Path(folder), options.graphs)
         gsx, without_dedup, pyg = [], [], []
         for seed in range(options.repeats):
-            config = TrainConfig(width=options.width, learning_rate=1e-3, seed=seed)
+            config = TrainConfig(width=options.width, learning_rate=1e-3, average=0.0, seed=seed)
             gsx.append(gsx_epoch(corpus, config))
             without_dedup.append(gsx_epoch(corpus, config, dedup=False))
             pyg.append(pyg_epoch(corpus, config))

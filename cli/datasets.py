@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gsx.cli.options import json_option, raw_option
-from gsx.cli.output import format_table, notify, print_json
+from gsx.cli.output import echo, format_table, notify, print_json
 
 if TYPE_CHECKING:
     from gsx.stages.prepare.dataset import DatasetMetadata
+
+
+LEAVE_ONE_OUT = "motif-lobo-"
+LISTED = f"{LEAVE_ONE_OUT}wheel"
+"""The one dataset of this family in the table, which would not fit the screen with all of them."""
 
 
 @click.command(short_help="List the datasets that can be prepared.")
@@ -30,6 +36,7 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
             "source": _source(card, raw),
             "counts": dict(card.counts),
             "fetch": bool(remote_files(card)),
+            "confirmation": card.confirmation,
         }
         for family in FAMILIES
         if family.listed
@@ -41,17 +48,22 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
         return
     lines = [
         (
-            row["name"],
+            row["name"] + ("*" if row["confirmation"] else ""),
             row["level"],
             row["shift"],
             _displayed_source(row),
             "/".join(str(count) for count in row["counts"].values()),
         )
         for row in rows
+        if not row["name"].startswith(LEAVE_ONE_OUT) or row["name"] == LISTED
     ]
-    click.echo(format_table(lines, ("NAME", "LEVEL", "SHIFT", "SOURCE", "COUNTS")))
-    click.echo("counts: graphs (or nodes) of train/id_val/id_test/ood_val/ood_test")
-    click.echo("your own data: gsx prepare --smiles FILE.csv --target COLUMN; --tu, --ogb, …")
+    echo(*format_table(lines, ("NAME", "LEVEL", "SHIFT", "SOURCE", "COUNTS")))
+    echo("counts: graphs (or nodes) of train/id_val/id_test/ood_val/ood_test")
+    echo("*: confirmation data, on which no recipe, option or network is chosen")
+    bases = [row["name"].removeprefix(LEAVE_ONE_OUT) for row in rows
+             if row["name"].startswith(LEAVE_ONE_OUT)]  # fmt: skip
+    echo(*textwrap.wrap(f"also with other bases, {LEAVE_ONE_OUT}BASE: {', '.join(bases)}", 80))
+    echo("your own data: gsx prepare --smiles FILE.csv --target COLUMN; --tu, --ogb, …")
     if any(row["source"] == "not found" for row in rows):
         notify("Set the directory of raw files with `--raw DIR` or GSX_RAW_DATA.")
         notify("`gsx fetch NAME --raw DIR` downloads those marked `to fetch`.")

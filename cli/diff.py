@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import format_table, notify, print_json, printable
+from gsx.cli.output import echo, format_table, notify, print_json
 
 if TYPE_CHECKING:
     from gsx.storage.artifacts.store import Artifact
@@ -42,17 +42,17 @@ def diff(left: str, right: str, *, manifests_only: bool, store: str | None, as_j
         extra = {} if graphs is None else {"graphs": graphs}
         print_json({"same_content": same_content, "differences": rows, **extra})
         return
-    click.echo("same content" if same_content else "different content")
+    echo("same content" if same_content else "different content")
     hidden: tuple[str, ...] = ()
     if graphs is not None:
-        click.echo(_format_graphs(graphs))
+        echo(*_format_graphs(graphs))
         hidden += ("summary", "files")
     if a.manifest.stage != b.manifest.stage:  # options of different stages are not comparable
         hidden += ("stage_version", "config", "seeds", "raw")
     shown = [item for item in differences if item.where.partition(".")[0] not in hidden]
-    lines = [(printable(item.where), _shorten(item.left), _shorten(item.right)) for item in shown]
+    lines = [(item.where, _shorten(item.left), _shorten(item.right)) for item in shown]
     if lines:
-        click.echo(format_table(lines, ("DIFFERS", "LEFT", "RIGHT")))
+        echo(*format_table(lines, ("DIFFERS", "LEFT", "RIGHT")))
     if len(shown) < len(differences):
         notify(
             f"{len(differences) - len(shown)} more differences in {', '.join(hidden)}; "
@@ -61,7 +61,7 @@ def diff(left: str, right: str, *, manifests_only: bool, store: str | None, as_j
 
 
 def _shorten(value: object) -> str:
-    text = "" if value is None else printable(str(value))
+    text = "" if value is None else str(value)
     return text if len(text) <= MAX_VALUE_WIDTH else f"{text[: MAX_VALUE_WIDTH - 1]}…"
 
 
@@ -78,7 +78,7 @@ def _compare_graphs(left: Artifact, right: Artifact) -> dict[str, Any] | None:
     return compare(a, b)
 
 
-def _format_graphs(graphs: dict[str, Any]) -> str:
+def _format_graphs(graphs: dict[str, Any]) -> list[str]:
     def format_distance(value: float | None) -> str | None:
         return None if value is None else f"{value:.2f}"
 
@@ -98,4 +98,4 @@ def _format_graphs(graphs: dict[str, Any]) -> str:
         "LABEL",
     )
     legend = "size, degree, label: total variation distance, 0 = equal, 1 = disjoint"
-    return f"{format_table(rows, headers)}\n{legend}"
+    return [*format_table(rows, headers), legend]

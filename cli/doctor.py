@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import format_table, print_json
+from gsx.cli.output import echo, format_table, print_json
 
 if TYPE_CHECKING:
     from gsx.storage.doctor import Check
@@ -45,9 +45,9 @@ def doctor(*, store: str | None, as_json: bool) -> None:
         print_json({"ok": ok, "url": location.url, **rows})
     else:
         for name, checks in groups.items():
-            click.echo(name)
+            echo(name)
             lines = [(f"  {c.name}", c.state, " ".join(c.found.splitlines())) for c in checks]
-            click.echo("\n".join(format_table(lines, ("", "", "")).splitlines()[1:]))
+            echo(*format_table(lines, ("", "", ""))[1:])
     if not ok:
         raise click.exceptions.Exit(3)
 

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.options import device_option, json_option, store_option
-from gsx.cli.output import SELECTION_RULES, format_score, format_table, notify, print_json
+from gsx.cli.output import SELECTION_RULES, echo, format_score, format_table, notify, print_json
 from gsx.cli.resolve_corpus import resolve_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gsx.stages.nn.device import Device
-    from gsx.storage.artifacts.store import Artifact
 
 
 @click.command(short_help="Score trained classifiers on a corpus.")
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--selection",
     type=click.Choice(list(SELECTION_RULES)),
-    help="Weights to use: best epoch on a split, or last epoch.  [default: first available]",
+    help="Weights to use: best epoch on a validation set, or last epoch.  [default: as trained]",
 )
 @device_option
 @store_option
@@ -45,23 +42,26 @@ def evaluate(
     """
     from gsx.stages.nn.device import resolve_device
     from gsx.stages.nn.training_loop import one_thread
+    from gsx.stages.train.config import CLASSICAL
     from gsx.stages.train.evaluate import aggregate_models
     from gsx.stages.train.evaluate import evaluate as score_model
+    from gsx.stages.train.model_set import common_rule, config_differences, require_distinct
     from gsx.stages.train.stage import WEIGHTS
     from gsx.storage.artifacts.store import Store
     from gsx.storage.corpora.corpus import Corpus
+    from gsx.storage.corpora.portable_copies import identity
 
     artifact_store = Store.at(store)
     artifacts = [artifact_store.resolve(model, kind="model") for model in models]
-    _require_distinct(artifacts)
+    require_distinct(artifacts)
     corpus_artifact = resolve_corpus(artifact_store, corpus)
-    rule = selection or _common_rule(artifacts, WEIGHTS)
+    rule = selection or common_rule(artifacts)
     with one_thread():
         scores = [
             score_model(artifact, Corpus(corpus_artifact), WEIGHTS[rule], resolve_device(device))
             for artifact in artifacts
         ]
-    keys = {"corpus_key": corpus_artifact.key, "selection": rule}
+    keys = {"corpus_key": identity(corpus_artifact).key, "selection": rule}
     if len(scores) == 1:
         document = {"model_key": artifacts[0].key, **keys, **scores[0]}
     else:
@@ -76,42 +76,12 @@ def evaluate(
     if as_json:
         print_json(document)
         return
-    click.echo(f"weights of the {SELECTION_RULES[rule]}")
-    click.echo(_format_scores(document, several=len(scores) > 1))
+    linear = all(artifact.manifest.config.get("backbone") in CLASSICAL for artifact in artifacts)
+    echo("linear model" if linear else f"weights of the {SELECTION_RULES[rule]}")
+    echo(*_format_scores(document, several=len(scores) > 1))
 
 
-def config_differences(models: Sequence[Artifact]) -> list[str]:
-    """Return the options other than the seed in which models differ, and ``corpus`` if it does."""
-    first = models[0].manifest
-    others = [model.manifest for model in models[1:]]
-    names = sorted({name for manifest in (first, *others) for name in manifest.config} - {"seed"})
-    differing = [n for n in names if any(o.config.get(n) != first.config.get(n) for o in others)]
-    digests = [parent.digest for parent in first.parents]
-    if any([parent.digest for parent in other.parents] != digests for other in others):
-        differing.append("corpus")
-    return differing
-
-
-def _require_distinct(models: list[Artifact]) -> None:
-    from gsx.errors import UsageError
-
-    keys = [model.key for model in models]
-    repeated = next((key for key in keys if keys.count(key) > 1), None)
-    if repeated is not None:
-        raise UsageError(f"model {repeated[:12]} is listed twice. List each model once.")
-
-
-def _common_rule(models: Sequence[Artifact], weights: dict[str, str]) -> str:
-    """Return the first selection rule for which all models have weights."""
-    rules = (
-        rule
-        for rule in SELECTION_RULES
-        if all(weights[rule] in model.manifest.files for model in models)
-    )
-    return next(rules, "last")
-
-
-def _format_scores(document: dict[str, Any], *, several: bool) -> str:
+def _format_scores(document: dict[str, Any], *, several: bool) -> list[str]:
     metric = document["metric"].upper()
     unit = "NODES" if "nodes" in next(iter(document["splits"].values())) else "GRAPHS"
     rows = [

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gsx.cli.options import json_option, quiet_option, raw_option
-from gsx.cli.output import format_bytes, print_json, progress_bar
+from gsx.cli.output import echo, format_bytes, print_json, progress_bar
 
 
 @click.command(short_help="Download the raw files of a dataset.")
@@ -24,9 +24,13 @@ def fetch(dataset: str, *, raw: str | None, quiet: bool, as_json: bool) -> None:
     """
     from gsx.stages.prepare.download.fetch import fetch_dataset
     from gsx.stages.prepare.stage import metadata_of
+    from gsx.storage.artifacts.atomic_files import translate_os_errors
 
     started = time.perf_counter()
-    with progress_bar("fetch", quiet=quiet or as_json, unit="B") as progress:
+    with (
+        progress_bar("fetch", quiet=quiet or as_json, unit="B") as progress,
+        translate_os_errors(str(raw), consequence="Finished files are kept.", option="--raw DIR"),
+    ):
         files = fetch_dataset(
             dataset, metadata_of(dataset), None if raw is None else Path(raw), progress
         )
@@ -41,5 +45,5 @@ def fetch(dataset: str, *, raw: str | None, quiet: bool, as_json: bool) -> None:
         return
     for file in files:
         state = "already there" if file.reused else "downloaded"
-        click.echo(f"{state:<14} {format_bytes(file.size):>9}  {file.path}")
-    click.echo(f"next: gsx prepare {dataset} --raw {raw}")
+        echo(f"{state:<14} {format_bytes(file.size):>9}  {file.path}")
+    echo(f"next: gsx prepare {dataset} --raw {raw}")

@@ -5,34 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gsx.cli.output import format_table, printable
+from gsx.cli.output import format_table
 
 HEADERS = ("OPTION", "GRAPHS", "NODES", "SMALLER", "LARGER", "DISTINCT", "BRIDGES", "REJECTED")
 LEGEND = "smaller, larger: than any training graph; bridges: per pair of joined components"
 
 
-def format_quality(quality: Mapping[str, Any]) -> str:
+def format_quality(quality: Mapping[str, Any]) -> list[str]:
     """Return one line per metric, or a table of options for a generated corpus."""
     options = {name: row for name, row in quality.items() if name.startswith("option_")}
     featx = quality.get("featx")
     if not options and featx is None:
-        return "\n".join(
-            f"  {name:<40} {printable(str(value))}" for name, value in _flatten(quality)
-        )
+        return [f"  {name:<40} {value}" for name, value in _flatten(quality)]
     try:
         rows = [_option_row(name, row) for name, row in options.items()]
         lines = [] if featx is None else [_format_featx(featx)]
     except (KeyError, TypeError, AttributeError):
-        return printable(str(dict(quality)))
+        return [str(dict(quality))]
     if not rows:
-        return "\n".join(lines)
-    lines += [format_table(rows, HEADERS), LEGEND]
+        return lines
+    lines += [*format_table(rows, HEADERS), LEGEND]
     for name, row in options.items():
         lines += [
-            f"option {name.removeprefix('option_')}: {count:,} draws rejected: {printable(reason)}"
-            for reason, count in row["refused"].items()
+            f"option {name.removeprefix('option_')}: {count:,} draws rejected: {reason}"
+            for reason, count in row["rejected"].items()
         ]
-    return "\n".join(lines)
+        left_out = row.get("molecules", {}).get("components_left_out")
+        if left_out:
+            components = "component" if left_out == 1 else "components"
+            lines.append(
+                f"option {name.removeprefix('option_')}: {left_out:,} {components} left out, "
+                "because RDKit rejects them or SMILES cannot describe them"
+            )
+        lines += _format_labels(name.removeprefix("option_"), row)
+    return lines
 
 
 def _option_row(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -44,19 +50,36 @@ def _option_row(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
         f"{row['larger_than_training']:.1%}",
         row["distinct"],
         row["bridges_per_joint"],
-        sum(row["refused"].values()),
+        sum(row["rejected"].values()),
     )
+
+
+def _format_labels(option: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines about label conflicts of an option."""
+    causal = row.get("causal_subgraphs")
+    if causal is not None:
+        yield (
+            f"option {option}: {causal['subgraphs']:,} causal subgraphs, "
+            f"{causal['too_small']:,} too small, {causal['in_conflict']:,} with label conflicts"
+        )
+    if row.get("label_conflicts"):
+        yield f"option {option}: {row['label_conflicts']:,} label conflicts between equal graphs"
+    if row.get("contradicts_training"):
+        yield (
+            f"option {option}: {row['contradicts_training']:,} graphs equal a training graph with "
+            "another label"
+        )
 
 
 def _format_featx(featx: Mapping[str, Any]) -> str:
     """Return one line about extrapolated features."""
     if "replicas" in featx:
-        items = f"{featx['replicas']} replicas, {featx['moved_nodes']:,} nodes"
+        items = f"{featx['replicas']} replicas, {featx['extrapolated_nodes']:,} nodes"
     else:
-        origins = ", ".join(f"{printable(name)} {count:,}" for name, count in featx["of"].items())
+        origins = ", ".join(f"{name} {count:,}" for name, count in featx["of"].items())
         items = f"{featx['graphs']:,} graphs ({origins})"
     return (
-        f"extrapolated: {items}, {featx['moved_features']:,} features; "
+        f"extrapolated: {items}, {featx['extrapolated_features']:,} features; "
         f"{featx['unchanged']:,} unchanged"
     )
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from gsx.cli.output import format_table
+from gsx.cli.output import echo, format_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from gsx.stages.describe.statistics_file import GraphStatistics, NodeStatistics
     from gsx.storage.artifacts.publish import BuildResult
 
 MAX_ROWS = 60
@@ -20,15 +16,21 @@ MAX_ROWS = 60
 
 def print_statistics(built: BuildResult) -> None:
     """Print the statistics of a corpus."""
-    document = json.loads(built.artifact.location.read_bytes("statistics.json", limit=1 << 30))
+    from gsx.stages.describe.statistics_file import STATISTICS, STATISTICS_FILE
+
+    document = STATISTICS_FILE.read(built.artifact.location, STATISTICS)
     if document.get("level") == "node":
         _print_node_statistics(document)
-        return
+    else:
+        _print_graph_statistics(document)
+
+
+def _print_graph_statistics(document: GraphStatistics) -> None:
     per_split = len(document["groups"]) > MAX_ROWS
     rows = [
         (
             group["split"],
-            None if per_split else group["domain_id"],
+            None if per_split else group.get("domain_id"),
             group["graphs"],
             group["nodes"]["mean"],
             int(group["nodes"]["quantiles"][0]),
@@ -39,17 +41,17 @@ def print_statistics(built: BuildResult) -> None:
         for group in document["splits" if per_split else "groups"]
     ]
     headers = ("SPLIT", "DOMAIN", "GRAPHS", "NODES", "MIN", "MAX", "DEGREE", "MAX DEGREE")
-    click.echo(format_table(rows, headers))
+    echo(*format_table(rows, headers))
     for split, share in document["outside_training_sizes"].items():
-        click.echo(
+        echo(
             f"{split}: {share['below']:.1%} smaller and {share['above']:.1%} larger "
             "than any training graph"
         )
     for split, equal in document["equal_to_training"].items():
-        click.echo(f"{split}: {equal['share']:.1%} have the WL hash of a training graph")
+        echo(f"{split}: {equal['share']:.1%} have the WL hash of a training graph")
 
 
-def _print_node_statistics(document: Mapping[str, Any]) -> None:
+def _print_node_statistics(document: NodeStatistics) -> None:
     rows = [
         (
             row["split"],
@@ -63,6 +65,6 @@ def _print_node_statistics(document: Mapping[str, Any]) -> None:
         for row in document["splits"]
     ]
     headers = ("SPLIT", "NODES", "DEGREE", "MAX", "FEATURES", "EDGES TO TRAIN", "LABELS")
-    click.echo(format_table(rows, headers))
+    echo(*format_table(rows, headers))
     for split, equal in document["equal_to_training"].items():
-        click.echo(f"{split}: {equal['share']:.1%} have the features of a training node")
+        echo(f"{split}: {equal['share']:.1%} have the features of a training node")

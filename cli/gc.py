@@ -7,7 +7,7 @@ import dataclasses
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import format_bytes, format_table, print_json
+from gsx.cli.output import echo, format_bytes, format_table, print_json
 
 
 @click.command(short_help="List or delete unused files of a store.")
@@ -50,6 +50,6 @@ def gc(
         return
     if items:
         lines = [(item.what, format_bytes(item.bytes), item.path) for item in items]
-        click.echo(format_table(lines, ("WHAT", "SIZE", "PATH")))
+        echo(*format_table(lines, ("WHAT", "SIZE", "PATH")))
     outcome = "deleted" if delete else "can be deleted; add --delete to do so"
-    click.echo(f"{len(items)} items, {format_bytes(total)} {outcome}")
+    echo(f"{len(items)} items, {format_bytes(total)} {outcome}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
 
 from gsx.cli.options import (
+    AliasedChoice,
     RunOptions,
     augmented_only_option,
     cluster_options,
@@ -14,19 +16,39 @@ from gsx.cli.options import (
     format_option,
     num_graphs_option,
     portable_out_option,
+    pretraining_preset_option,
     raw_option,
     replicas_option,
     run_options,
     seed_option,
     shard_graphs_option,
 )
+from gsx.cli.output import notify
 from gsx.cli.portable_copy import write_portable_copy
-from gsx.cli.run_plan import execute_plan, print_last_step
+from gsx.cli.run_plan import execute_plan, print_last_step, reuse_artifact
+from gsx.errors import UsageError
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
+
+BUDGET = "3m"
+"""Default time to compare recipes."""
+NONE = "none"
+"""The recipe that adds no graphs."""
 
 
 @click.command(short_help="Generate graphs by splicing and feature extrapolation.")
 @click.argument("source")
+@click.option(
+    "--recipe",
+    metavar="NAME",
+    help="Named recipe, such as grow; `gsx recipes` lists them. Other options override its own. "
+    "`auto` is the one that `gsx recommend` finds.  [default: auto; with options that say how to "
+    "make graphs, those of the paper]",
+)
+@click.option(
+    "--budget",
+    metavar="TIME",
+    help="With auto: computing time to compare recipes, such as 90s or 10m.  [default: 3m]",
+)
 @click.option(
     "--options",
     "option_bits",
@@ -46,7 +68,7 @@ from gsx.pipeline.distributed.cluster_options import ClusterOptions
 @click.option("--count", type=int, help="Number of new graphs, for each option.")
 @click.option(
     "--partners",
-    type=click.Choice(["any", "same-class", "same-piece"]),
+    type=AliasedChoice(["any", "same-class", "same-component"], {"same-piece": "same-component"}),
     help="Graphs that may be spliced together: any, those of one class, or copies of one "
     "component.  [default: any]",
 )
@@ -69,9 +91,21 @@ from gsx.pipeline.distributed.cluster_options import ClusterOptions
 )
 @click.option(
     "--labels",
-    type=click.Choice(["average", "any", "all"]),
-    help="Label rule for spliced whole graphs: mean label, positive if any is, positive if all "
-    "are.  [default: average]",
+    type=click.Choice(["average", "any", "all", "sum", "size-scaled"]),
+    help="Label rule for spliced whole graphs: mean label; positive if any is, positive if all "
+    "are; for regression the sum, or the mean moved along the training trend over size.  "
+    "[default: average]",
+)
+@click.option(
+    "--label-conflicts",
+    type=click.Choice(["merge", "reject", "keep"]),
+    help="Equal causal subgraphs with different labels, for option 1: give them their mean label, "
+    "leave them out, or keep all labels.  [default: merge]",
+)
+@click.option(
+    "--min-causal-nodes",
+    type=int,
+    help="Smallest causal subgraph that becomes a graph of its own, for option 1.  [default: 3]",
 )
 @click.option(
     "--attach",
@@ -145,13 +179,7 @@ from gsx.pipeline.distributed.cluster_options import ClusterOptions
 @augmented_only_option
 @seed_option
 @num_graphs_option
-@click.option(
-    "--preset",
-    type=click.Choice(["quick", "default"]),
-    default="default",
-    show_default=True,
-    help="Epochs of pretraining.",
-)
+@pretraining_preset_option
 @shard_graphs_option
 @format_option
 @raw_option
@@ -173,9 +201,59 @@ def generate(
     features.
     """
     from gsx.cli.generate_plan import make_generate_plan
+    from gsx.cli.recommend_plan import wants_recommendation
 
+    if wants_recommendation(source, options):
+        _generate_recommended(source, options, out, cluster, run_options)
+        return
+    if options["budget"] is not None:
+        raise UsageError("--budget has no effect without `--recipe auto`; leave it out")
     plan, artifacts = make_generate_plan(source, options, run_options.store)
     results = execute_plan(
         plan, artifacts, run_options, out, cluster, write_copy=write_portable_copy
     )
     print_last_step(results, run_options)
+
+
+def _generate_recommended(
+    source: str,
+    options: dict[str, Any],
+    out: str | None,
+    cluster: ClusterOptions,
+    run_options: RunOptions,
+) -> None:
+    """Compare recipes, and build the corpus of the recommended one."""
+    from gsx.cli.recommend import format_choice, read_evidence
+    from gsx.cli.recommend_plan import make_recommend_plan, make_recommended_plan
+
+    budget, store = options["budget"] or BUDGET, run_options.store
+    plan, artifacts = make_recommend_plan(
+        source, options, store, budget=budget, seed=options["seed"]
+    )
+    untagged = dataclasses.replace(run_options, tag=None)
+    first = execute_plan(plan, artifacts, untagged, None, cluster)
+    if run_options.dry_run:
+        return
+    recommendation = first[-1][1].artifact
+    evidence = read_evidence(recommendation)
+    if not run_options.quiet:
+        for line in format_choice(evidence):
+            notify(line)
+    plan, artifacts = make_recommended_plan(source, options, store, recommendation, evidence.choice)
+    if plan and plan[0].name == "prepare" and len(plan) > 1:
+        artifacts["prepare"] = first[0][1].artifact
+        plan = plan[1:]
+    if evidence.choice == NONE and not run_options.quiet:
+        notify(
+            "No graphs are added: the result is the source corpus. `--recipe NAME` adds them "
+            "anyway; `gsx recipes` lists the names."
+        )
+    if plan:
+        results = execute_plan(
+            plan, artifacts, run_options, out, cluster, write_copy=write_portable_copy
+        )
+    else:
+        results = reuse_artifact(
+            "prepare", artifacts["prepare"], run_options, out, write_portable_copy
+        )
+    print_last_step([*first, *results], run_options)

@@ -10,17 +10,14 @@ from typing import Any
 from gsx.cli.options import FORMATS
 from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.errors import UsageError
+from gsx.pipeline.named_recipes import NamedRecipe, named_recipe
 from gsx.pipeline.plan import Step, make_plan
+from gsx.pipeline.pretraining_presets import preset_options
 from gsx.pipeline.recipe import Recipe, parse_config, read_recipe
 from gsx.pipeline.stage_order import stage_named
 from gsx.stages.prepare.stage import FAMILIES
 from gsx.storage.artifacts.store import Artifact, Store
 
-QUICK_OPTIONS: Mapping[str, dict[str, Any]] = {
-    "extract": {"node_epochs": 4, "set_epochs": 2},
-    "bridge": {"epochs": 4},
-}
-"""Options of pretraining stages with ``--preset quick``."""
 PRETRAINED_STAGES = (
     ("extract", "extractor", "extractor"),
     ("bridge", "bridge_key", "bridge"),
@@ -34,6 +31,27 @@ FEATX_OPTIONS = (
 """Options that need ``--featx``."""
 RECIPE_NAMES = {"option_bits": "options", "file_format": "formats"}
 """Options of the command line that have another name in a recipe."""
+OPTION_NAMES = {
+    "option_bits": "options",
+    "mask_key": "mask",
+    "bridge_key": "bridge",
+    "feature_ranges": "feature-range",
+}
+"""Arguments of commands whose option has another name."""
+BRIDGES = {"vae": "learned", "diffusion": "learned", "random": "random", "none": "none"}
+"""Value of `--bridges` → option `bridges` of the stage."""
+GENERAL_OPTIONS = {
+    "raw",
+    "num_graphs",
+    "seed",
+    "shard_graphs",
+    "file_format",
+    "augmented_only",
+    "preset",
+}
+"""Options of `gsx generate` that do not decide how graphs are made."""
+AUGMENT_OPTIONS = {"ratio", "count", "replicas"}
+"""Options of `gsx generate` that recipes of `augment` have too."""
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
 Options = Mapping[str, Any]
@@ -46,9 +64,12 @@ def make_generate_plan(
     """Return the steps to run, and the artifacts that replace other steps."""
     if source.endswith(".toml"):
         return _recipe_plan(source, options), {}
+    recipe = None if options["recipe"] is None else named_recipe(options["recipe"], "--recipe")
+    if recipe is not None and recipe.stage != "generate":
+        return _other_recipe_plan(recipe, source, options, store_url)
     store = Store.at(store_url)
     configs, artifacts = _source(source, options, store)
-    generate_config = _config("generate", _generate_options(options))
+    generate_config = _config("generate", _generate_options(options, recipe))
     needed = set(stage_named("generate").inputs_of(generate_config).values())
     for stage, option, kind in PRETRAINED_STAGES:
         if options[option] is not None and stage not in needed:
@@ -56,16 +77,31 @@ def make_generate_plan(
         if options[option] is not None:
             artifacts[stage] = store.resolve(options[option], kind=kind)
         elif stage in needed:
-            stage_options = (
-                dict(QUICK_OPTIONS.get(stage, {})) if options["preset"] == "quick" else {}
-            )
+            stage_options = preset_options(stage, options["preset"])
             if stage == "bridge":
                 stage_options |= _bridge_options(options)
-            if stage == "mask" and options["domains"]:
-                stage_options["domains"] = options["domains"]
+            if stage == "mask" and options["feature_ranges"]:
+                stage_options["feature_ranges"] = options["feature_ranges"]
             configs[stage] = _config(stage, stage_options)
     configs["generate"] = generate_config
     return make_plan(Recipe("generate", configs)), artifacts
+
+
+def _other_recipe_plan(
+    recipe: NamedRecipe, source: str, options: Options, store_url: str | None
+) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
+    """Return the plan of a recipe of `augment`, or of the recipe that adds no graphs."""
+    allowed = {*GENERAL_OPTIONS, "recipe", "budget"} | (AUGMENT_OPTIONS if recipe.stage else set())
+    for name, value in options.items():
+        if name not in allowed and value not in (None, False, ()):
+            raise UsageError(
+                f"--{OPTION_NAMES.get(name, name.replace('_', '-'))} has no effect with the recipe "
+                f"`{recipe.name}`; leave it out"
+            )
+    if recipe.stage is None:
+        configs, artifacts = _source(source, options, Store.at(store_url))
+        return make_plan(Recipe("prepare", configs)), artifacts
+    return make_augment_plan(source, {**options, "method": recipe.name}, store_url)
 
 
 def make_augment_plan(
@@ -75,8 +111,8 @@ def make_augment_plan(
     configs, artifacts = _source(source, options, Store.at(store_url))
     names = ("method", "rate", "masked", "pairs", "replicas", "ratio", "count", "seed",
              "shard_graphs")  # fmt: skip
-    stage_options = _given(options, *names)
-    if options["mix"] is not None:
+    stage_options = {name: options[name] for name in names if options.get(name) is not None}
+    if options.get("mix") is not None:
         stage_options["mix"] = _parse_interval(options["mix"])
     if options["file_format"] is not None:
         stage_options["formats"] = FORMATS[options["file_format"]]
@@ -84,6 +120,14 @@ def make_augment_plan(
         stage_options["augmented_only"] = True
     configs["augment"] = _config("augment", stage_options)
     return make_plan(Recipe("augment", configs)), artifacts
+
+
+def source_plan(
+    source: str, options: Options, store: Store
+) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
+    """Return the step that prepares a dataset, or no step and the existing corpus."""
+    configs, artifacts = _source(source, options, store)
+    return make_plan(Recipe("prepare", configs)), artifacts
 
 
 def _source(
@@ -119,21 +163,23 @@ def _recipe_plan(path: str, options: Options) -> tuple[Step, ...]:
     return make_plan(recipe)
 
 
-def _generate_options(options: Options) -> dict[str, Any]:
-    """Return the options of the stage `generate`."""
+def _generate_options(options: Options, recipe: NamedRecipe | None) -> dict[str, Any]:
+    """Return the options of the stage `generate`; they override those of the recipe."""
     names = (
-        "ratio", "count", "partners", "labels", "fragments", "grow", "chords", "ports", "attach",
-        "bridge_count", "seed", "shard_graphs",
+        "ratio", "count", "partners", "labels", "label_conflicts", "min_causal_nodes", "fragments",
+        "grow", "chords", "ports", "attach", "bridge_count", "seed", "shard_graphs",
     )  # fmt: skip
-    stage_options = _given(options, *names) | _featx_options(options)
+    stage_options = _given(options, *names) | _featx_options(options, recipe)
+    if recipe is not None:
+        stage_options["recipe"] = recipe.name
     if options["option_bits"] is not None:
         stage_options["options"] = options["option_bits"]
     if options["f"] is not None:
         stage_options["f"] = _parse_range(options["f"])
     if options["file_format"] is not None:
         stage_options["formats"] = FORMATS[options["file_format"]]
-    if options["bridges"] in ("random", "none"):
-        stage_options["bridges"] = options["bridges"]
+    if options["bridges"] is not None:
+        stage_options["bridges"] = BRIDGES[options["bridges"]]
     if options["fixed_attributes"]:
         stage_options["attributes"] = "fixed"
     for flag in ("balanced", "bridge_nodes", "augmented_only"):
@@ -142,19 +188,24 @@ def _generate_options(options: Options) -> dict[str, Any]:
     return stage_options
 
 
-def _featx_options(options: Options) -> dict[str, Any]:
-    """Return the FeatX options. ``--featx`` turns splicing off, unless ``--options`` is given."""
+def _featx_options(options: Options, recipe: NamedRecipe | None) -> dict[str, Any]:
+    """Return the FeatX options.
+
+    ``--featx`` turns splicing off, unless ``--options`` is given or a recipe splices.
+    """
     stage_options = _given(options, *FEATX_OPTIONS)
-    if options["domains"]:
+    featx = options["featx"] or (recipe is not None and recipe.options.get("featx", False))
+    if options["feature_ranges"]:
         if options["mask_key"] is not None:
             raise UsageError(
-                "--mask and --domain exclude each other: a mask has the feature ranges it was "
-                "trained with. Leave one of them out."
+                "--mask and --feature-range exclude each other: a mask has the feature ranges it "
+                "was trained with. Leave one of them out."
             )
-        if not options["featx"]:
-            raise UsageError("--domain applies to feature extrapolation; add --featx")
-    if options["featx"]:
-        return {"featx": True, "options": "000", **stage_options}
+        if not featx:
+            raise UsageError("--feature-range applies to feature extrapolation; add --featx")
+    if featx:
+        splicing = {} if recipe is not None else {"options": "000"}
+        return {"featx": True, **splicing, **stage_options}
     if stage_options:
         name = next(iter(stage_options)).replace("_", "-")
         raise UsageError(f"--{name} applies to feature extrapolation; add --featx")

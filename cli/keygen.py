@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gsx.cli.options import json_option
-from gsx.cli.output import print_json
+from gsx.cli.output import echo, print_json
 from gsx.cli.passphrase import read_passphrase
 
 
@@ -26,4 +26,4 @@ def keygen(name: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"secret": str(secret), "public": str(public), "key": key_id})
         return
-    click.echo(f"secret key {secret}: do not share it\npublic key {public}: {key_id}")
+    echo(f"secret key {secret}: do not share it", f"public key {public}: {key_id}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import print_json
+from gsx.cli.output import echo, print_json
 
 
 @click.command(short_help="Show the artifacts from which an artifact was built.")
@@ -40,6 +40,9 @@ def lineage(artifact: str, *, svg: Path | None, store: str | None, as_json: bool
     for ancestor in ancestors:
         indent = "   " * ancestor.depth + ("└─ " if ancestor.depth else "")
         role = f"{ancestor.role}: " if ancestor.role else ""
-        origin = f"by {ancestor.stage}" if ancestor.stage else "not in this store"
+        known = [f"by {ancestor.stage}"] if ancestor.stage else []
+        origin = ", ".join([*known, *([] if ancestor.stored else ["not in this store"])])
         changed = "" if ancestor.same_content or not ancestor.stage else " (content differs)"
-        click.echo(f"{indent}{role}{ancestor.kind} {ancestor.key[:12]} {origin}{changed}")
+        pulled = f", {ancestor.origin}" if ancestor.origin else ""
+        name = f"{ancestor.kind} {ancestor.key[:12]}"
+        echo(f"{indent}{role}{name} {origin}{changed}{pulled}")

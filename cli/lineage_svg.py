@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
+
+from gsx.errors import UsageError
+from gsx.escape import printable
 
 if TYPE_CHECKING:
     from gsx.storage.artifacts.lineage import Ancestor
 
 BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN, LANE_HEIGHT = 190, 52, 70, 24, 16, 14
+MAX_BOXES = 200
+"""Largest drawing; larger ones are not legible."""
 CURVE_SAMPLES = 64
 """Points of a curve that are tested against boxes."""
 COLORS = {"corpus": "#0072b2", "extractor": "#b36200", "bridge": "#00795a", "model": "#a04878"}
 Point = tuple[float, float]
+
+
+def escape(text: str) -> str:
+    """Return text for an SVG file; XML does not allow control characters."""
+    return html.escape(printable(text))
 
 
 def lineage_svg(ancestors: Sequence[Ancestor]) -> str:
@@ -23,7 +33,12 @@ def lineage_svg(ancestors: Sequence[Ancestor]) -> str:
     would pass behind a box runs around all boxes, in a lane below them.
     """
     parents = _parents(ancestors)
-    depth = {key: _depth(key, parents, frozenset()) for key in parents}
+    if len(parents) > MAX_BOXES or len(ancestors) > 2 * MAX_BOXES:
+        raise UsageError(
+            f"--svg draws at most {MAX_BOXES} artifacts and {2 * MAX_BOXES} arrows; this lineage "
+            f"has {len(parents)} and {len(ancestors)}. Leave --svg out."
+        )
+    depth = _depths(parents)
     max_depth = max(depth.values())
     columns: dict[int, list[str]] = {}
     for key in parents:
@@ -81,11 +96,38 @@ def _parents(ancestors: Sequence[Ancestor]) -> dict[str, list[tuple[str, str]]]:
     return parents
 
 
-def _depth(key: str, parents: dict[str, list[tuple[str, str]]], visited: frozenset[str]) -> int:
-    """Return the length of the longest path from an artifact to the last artifact."""
-    children = [child for child, inputs in parents.items() if key in [p for p, _ in inputs]]
-    depths = [_depth(child, parents, visited | {key}) for child in children if child not in visited]
-    return max(depths, default=-1) + 1
+def _depths(parents: dict[str, list[tuple[str, str]]]) -> dict[str, int]:
+    """Return the length of the longest path from every artifact to the last artifact.
+
+    Keys of unknown origin can form cycles; edges that close one do not count.
+    """
+    finished: list[str] = []
+    state: dict[str, str] = {}
+    forward: list[tuple[str, str]] = []
+    for root in parents:
+        pending = [] if root in state else [(root, iter(parents[root]))]
+        state.setdefault(root, "open")
+        while pending:
+            child, inputs = pending[-1]
+            for key, _ in inputs:
+                if state.get(key) != "open":
+                    forward.append((child, key))
+                if key not in state:
+                    state[key] = "open"
+                    pending.append((key, iter(parents[key])))
+                    break
+            else:
+                state[child] = "finished"
+                finished.append(child)
+                pending.pop()
+    inputs_of: dict[str, list[str]] = {}
+    for child, key in forward:
+        inputs_of.setdefault(child, []).append(key)
+    depths = dict.fromkeys(parents, 0)
+    for child in reversed(finished):
+        for key in inputs_of.get(child, ()):
+            depths[key] = max(depths[key], depths[child] + 1)
+    return depths
 
 
 def _passes_behind(start: Point, end: Point, boxes: Sequence[Point]) -> bool:
@@ -123,8 +165,9 @@ def _arrow(start: Point, end: Point, lane: float | None, role: str) -> str:
 def _box(corner: Point, ancestor: Ancestor) -> str:
     """Return the box of an artifact: kind, key and stage."""
     color = COLORS.get(ancestor.kind, "#5a646e")
-    origin = f"by {ancestor.stage}" if ancestor.stage else "not in this store"
-    dashed = "" if ancestor.stage else ' stroke-dasharray="4 3"'
+    known = [f"by {ancestor.stage}"] if ancestor.stage else []
+    origin = ", ".join([*known, *([] if ancestor.stored else ["not in this store"])])
+    dashed = "" if ancestor.stored else ' stroke-dasharray="4 3"'
     left, kind_y, key_y = corner[0] + 14, corner[1] + 21, corner[1] + 39
     return (
         f'<g><rect x="{corner[0]:g}" y="{corner[1]:g}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" '

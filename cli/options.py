@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -25,6 +25,18 @@ class OptionWithAliases(click.Option):
         return click.Option.get_help_record(listed, ctx)
 
 
+class AliasedChoice(click.Choice[str]):
+    """A choice that also accepts other names of its values, which the help does not list."""
+
+    def __init__(self, values: Sequence[str], aliases: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self._aliases = aliases
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the value that ``value`` names."""
+        return super().convert(self._aliases.get(value, value), param, ctx)
+
+
 store_option = click.option(
     "--store",
     metavar="DIR|URL",
@@ -34,6 +46,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 force_option = click.option(
     "--force", is_flag=True, help="Build a new generation even if the artifact exists."
+)
+tag_option = click.option(
+    "--tag", metavar="NAME", help="Name for the result, to be used instead of its key."
 )
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print the plan and which artifacts are missing; build nothing."
@@ -58,12 +73,15 @@ portable_out_option = click.option(
     help="Also export it, in the portable layout, to this new or empty directory.",
 )
 feature_range_option = click.option(
+    "--feature-range",
     "--domain",
-    "domains",
+    "feature_ranges",
+    cls=OptionWithAliases,
     multiple=True,
-    metavar="[FEATURES=]LOW..HIGH[:STEP]",
-    help="Feature range, such as 0..1 or 0-2=0..255:1; repeatable.  [default: known range of the "
-    "dataset, else range of the training data]",
+    metavar="[FEATURES=]LOW..HIGH[:STEP]|+P%",
+    help="Feature range, such as 0..1, 0-2=0..255:1, length=0..9, or +50% beyond both ends of the "
+    "training range; repeatable (alias: --domain).  [default: known range of the dataset, else "
+    "range of the training data]",
 )
 replicas_option = click.option(
     "--replicas", type=int, help="Node-level targets: replicas of the graph.  [default: 4]"
@@ -89,6 +107,13 @@ format_option = click.option(
     type=click.Choice(list(FORMATS)),
     help="File format of the shards.  [default: parquet]",
 )
+pretraining_preset_option = click.option(
+    "--preset",
+    type=click.Choice(["quick", "default"]),
+    default="default",
+    show_default=True,
+    help="Epochs of pretraining; `quick` trains half as long or less.",
+)
 raw_option = click.option(
     "--raw",
     envvar="GSX_RAW_DATA",
@@ -109,6 +134,11 @@ _CLUSTER_OPTIONS = (
         metavar="SIZE",
         help="Memory limit per local worker, such as 4GB; a worker above it is killed.",
     ),
+    click.option(
+        "--dashboard",
+        is_flag=True,
+        help="Serve Dask's dashboard on a port of this machine, without a password.",
+    ),
 )
 
 
@@ -121,9 +151,12 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         workers: int | None,
         scheduler: str | None,
         memory_limit: str,
+        dashboard: bool,
         **options: object,
     ) -> None:
-        cluster = ClusterOptions(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
+        cluster = ClusterOptions(
+            workers=workers, scheduler=scheduler, memory_limit=memory_limit, dashboard=dashboard
+        )
         command(*args, cluster=cluster, **options)
 
     for option in reversed(_CLUSTER_OPTIONS):
@@ -140,6 +173,8 @@ class RunOptions:
     dry_run: bool
     as_json: bool
     quiet: bool
+    tag: str | None = None
+    """Tag of the last artifact."""
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -153,11 +188,17 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         dry_run: bool,
         as_json: bool,
         quiet: bool,
+        tag: str | None,
         **options: object,
     ) -> None:
-        packed = RunOptions(store=store, force=force, dry_run=dry_run, as_json=as_json, quiet=quiet)
+        packed = RunOptions(
+            store=store, force=force, dry_run=dry_run, as_json=as_json, quiet=quiet, tag=tag
+        )
         command(*args, run_options=packed, **options)
 
-    for option in (quiet_option, json_option, dry_run_option, force_option, store_option):
+    options = (
+        quiet_option, json_option, dry_run_option, force_option, tag_option, store_option
+    )  # fmt: skip
+    for option in options:
         with_run_options = option(with_run_options)
     return with_run_options

@@ -1,17 +1,24 @@
-"""Output of the command line: results go to stdout, messages and progress to stderr."""
+"""Output of the command line: results go to stdout, messages and progress to stderr.
+
+Everything that commands print passes this module. Names, warnings and error messages may contain
+text from artifacts and raw files, so control characters are escaped and URLs are redacted here.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
+
+from gsx.escape import printable, redact_urls
 
 if TYPE_CHECKING:
     from gsx.stages.stage import Progress
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 SELECTION_RULES = {
     "ood_val": "best epoch by ood_val",
     "id_val": "best epoch by id_val",
+    "augmented": "best epoch by augmented graphs",
     "last": "last epoch",
 }
 """Rules that select an epoch of a training run, with their descriptions."""
@@ -30,37 +38,82 @@ _BAR_FORMAT = (
     "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}, {rate_noinv_fmt}, {remaining} left{postfix}"
 )
 """Fits into 80 columns with workers, bytes and hours."""
+MAX_CELL_WIDTH = 200
+"""Longest text in a cell of a table."""
 _bars: list[Any] = []
 """Progress bars on display."""
 
 
+def echo(*lines: str, err: bool = False) -> None:
+    """Print lines; line breaks and control characters inside of a line are escaped."""
+    for line in lines:
+        click.echo(printable(redact_urls(line)), err=err)
+
+
+def echo_error(text: str) -> None:
+    """Print an error message to stderr; its lines after the first are indented.
+
+    A message has line breaks of its own. Text of unknown origin inside of it can add lines, but
+    they cannot pass for another message.
+    """
+    first, *others = text.rstrip("\n").split("\n")
+    echo(first, *(f"  {line.strip()}" for line in others), err=True)
+
+
+def command_line() -> str:
+    """Return the command line of this process, without credentials."""
+    return redact_urls(shlex.join(["gsx", *sys.argv[1:]]))
+
+
 def print_json(value: object) -> None:
-    """Print one JSON object."""
+    """Print one JSON object; strings contain escapes in place of control characters."""
     import msgspec
 
     text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False)
-    click.echo(text.encode(errors="backslashreplace"))  # file names may contain undecodable bytes
+    # Outside of strings, all characters are printable.
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    click.echo(text)
 
 
-def printable(text: str) -> str:
-    """Escape all characters that could move the cursor or control the terminal.
+class PrintableStream:
+    """A text stream that escapes all control characters but line breaks.
 
-    Names and warnings may come from an artifact of an unknown author.
+    Warnings, tracebacks and log messages of libraries reach the terminal through it.
     """
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text and return its length."""
+        escaped = "\n".join(map(printable, text.split("\n")))
+        encoding = self.stream.encoding or "utf-8"
+        self.stream.write(escaped.encode(encoding, "backslashreplace").decode(encoding))
+        return len(text)
+
+    def writelines(self, lines: Sequence[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self.stream, name)
 
 
-def printable_lines(text: str) -> str:
-    """Escape control characters as `printable` does, except for line breaks."""
-    return "\n".join(map(printable, text.split("\n")))
+@contextlib.contextmanager
+def printable_streams() -> Iterator[None]:
+    """Escape control characters in everything that this process prints."""
+    with (
+        contextlib.redirect_stdout(cast("TextIO", PrintableStream(sys.stdout))),
+        contextlib.redirect_stderr(cast("TextIO", PrintableStream(sys.stderr))),
+    ):
+        yield
 
 
-def wrap(text: str) -> str:
+def wrap(text: str, margin: int = 0) -> str:
     """Wrap ``text`` at the width of the terminal; continuation lines are indented."""
-    columns = shutil.get_terminal_size().columns
+    columns = shutil.get_terminal_size().columns - margin
     return textwrap.fill(
         text, max(columns, 40), subsequent_indent="  ", break_long_words=False,
         break_on_hyphens=False,
@@ -71,27 +124,28 @@ def notify(text: str) -> None:
     """Print a message to stderr, above the progress bar if there is one."""
     for bar in _bars:
         bar.clear()
-    click.echo(wrap(printable(text)) if sys.stderr.isatty() else printable(text), err=True)
+    line = printable(redact_urls(text))
+    click.echo(wrap(line) if sys.stderr.isatty() else line, err=True)
     for bar in _bars:
         bar.refresh()
 
 
-def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
-    """Return rows under headers as aligned columns: numbers to the right, text to the left."""
+def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> list[str]:
+    """Return lines of aligned columns under headers: numbers to the right, text to the left."""
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    header = [_cell(name) for name in headers]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
     numeric = [
         bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
         for i in range(len(headers))
     ]
-    lines = [
+    return [
         "  ".join(
             text.rjust(width) if right else text.ljust(width)
             for text, width, right in zip(line, widths, numeric, strict=True)
         ).rstrip()
-        for line in [list(headers), *cells]
+        for line in [header, *cells]
     ]
-    return "\n".join(lines)
 
 
 def _cell(value: object) -> str:
@@ -103,7 +157,8 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return printable(str(value))
+    text = printable(str(value))
+    return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 1]}…"
 
 
 def format_score(value: float | None) -> str | None:
@@ -132,8 +187,12 @@ def in_split_order(counts: dict[str, int]) -> dict[str, int]:
 
 def labelled_nodes(manifest: Manifest) -> dict[str, int]:
     """Return the labelled nodes per split; empty for a corpus with graph-level targets."""
+    from gsx.storage.corpora.summary import corpus_summary
+
     counts: dict[str, int] = {}
-    for group in manifest.summary.get("node_groups", []):
+    if manifest.kind != "corpus":
+        return counts
+    for group in corpus_summary(manifest).get("node_groups", []):
         counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
     return counts
 
@@ -158,7 +217,7 @@ def artifact_line(stage: str, built: BuildResult) -> str:
     """Return one line about an artifact that was built or reused."""
     manifest = built.artifact.manifest
     unit = "groups" if manifest.kind == "statistics" else "graphs"
-    unit = "nodes" if "nodes" in manifest.counts else unit
+    unit = next((name for name in ("nodes", "recipes") if name in manifest.counts), unit)
     count = f"{sum(manifest.counts.values()):,} {unit}"
     state = "reused" if built.reused else f"built in {built.seconds:.1f} s"
     return f"{stage:<9} {manifest.key[:12]}  {count:<16} {state}"
@@ -172,9 +231,10 @@ def progress_bar(step: str, *, quiet: bool, unit: str = " graphs") -> Iterator[P
         return
     from tqdm import tqdm
 
+    terminal = sys.stderr.stream if isinstance(sys.stderr, PrintableStream) else sys.stderr
     bar = tqdm(
-        desc=step, unit=unit, unit_scale=True, file=sys.stderr, leave=False, dynamic_ncols=True,
-        bar_format="{desc}: starting",
+        desc=printable(step), unit=unit, unit_scale=True, file=terminal, leave=False,
+        dynamic_ncols=True, bar_format="{desc}: starting",
     )  # fmt: skip
 
     def update(done: int, total: int, note: str = "") -> None:
@@ -182,7 +242,7 @@ def progress_bar(step: str, *, quiet: bool, unit: str = " graphs") -> Iterator[P
             bar.reset(total)  # the time before the first update is not work on graphs
         # The rate is the mean since then, because workers finish their shards in bursts.
         bar.n, bar.bar_format = done, _BAR_FORMAT if done else _STARTING_FORMAT
-        bar.set_postfix_str(note, refresh=False)
+        bar.set_postfix_str(printable(note), refresh=False)
         if time.monotonic() - last_refresh[0] >= bar.mininterval or done >= total:
             last_refresh[0] = time.monotonic()
             bar.refresh()

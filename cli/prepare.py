@@ -20,6 +20,8 @@ from gsx.cli.run_plan import run_single_stage
 from gsx.cli.user_data_options import prepare_config, user_data_options
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
+_LISTS = ("bases", "val_bases", "test_bases", "motifs")
+
 
 @click.command(short_help="Write the source corpus of a dataset or of your own data.")
 @click.argument("dataset", required=False)
@@ -52,6 +54,14 @@ from gsx.pipeline.distributed.cluster_options import ClusterOptions
     type=click.Choice(["hashed", "minilm"]),
     help="sst2-length, twitter-length: word vectors.  [default: hashed]",
 )
+@click.option(
+    "--bases",
+    metavar="LIST",
+    help="motif-size, motif-base: base graphs (motif-base: of training), separated by commas.",
+)
+@click.option("--val-bases", metavar="LIST", help="motif-base: base graphs of ood_val.")
+@click.option("--test-bases", metavar="LIST", help="motif-base: base graphs of ood_test.")
+@click.option("--motifs", metavar="LIST", help="motif-size, motif-base: motifs, the classes.")
 @user_data_options
 @raw_option
 @out_option
@@ -72,8 +82,11 @@ def prepare(
     --tu, --ogb, --pyg, --good, or --nodes and --edges. Molecules and images are read in parallel:
     by --workers or --scheduler, otherwise by one process per CPU core (GSX_WORKERS).
     """
+    for name in _LISTS:
+        if options[name] is not None:
+            options[name] = tuple(word.strip() for word in options[name].split(","))
     config = prepare_config(dataset, options)
     config |= {"formats": FORMATS[file_format], "raw": options["raw"]}
     if envs is not None:
-        config["environments"] = int(envs) if envs.isdecimal() else envs
+        config["environments"] = int(envs) if envs.isdecimal() and len(envs) < 10 else envs
     run_single_stage("prepare", config, {}, run_options, out, cluster=cluster)

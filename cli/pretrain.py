@@ -7,13 +7,15 @@ from typing import Any
 import click
 
 from gsx.cli.options import (
+    OptionWithAliases,
     RunOptions,
     device_option,
     feature_range_option,
+    pretraining_preset_option,
     run_options,
     seed_option_with_default,
 )
-from gsx.cli.output import printable
+from gsx.cli.output import echo
 from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.cli.run_plan import run_single_stage
 
@@ -42,22 +44,24 @@ def pretrain() -> None:
 @seed_option_with_default
 @_width_option
 @click.option(
-    "--node-epochs", type=int, default=8, show_default=True, help="Epochs over whole graphs."
+    "--node-epochs", type=int, help="Epochs over whole graphs.  [default: 8; with quick 4]"
 )
 @click.option(
     "--set-epochs",
     type=int,
-    default=4,
-    show_default=True,
-    help="posterior: epochs over sets of nodes.",
+    help="posterior: epochs over sets of nodes.  [default: 4; with quick 2]",
 )
 @click.option(
+    "--max-causal-nodes",
     "--largest-piece",
+    "max_causal_nodes",
+    cls=OptionWithAliases,
     type=int,
     default=12,
     show_default=True,
-    help="posterior: maximum number of nodes of a causal subgraph.",
+    help="posterior: maximum number of nodes of a causal subgraph (alias: --largest-piece).",
 )
+@pretraining_preset_option
 @device_option
 @run_options
 def extract(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noqa: ANN401
@@ -69,7 +73,8 @@ def extract(corpus: str, run_options: RunOptions, **options: Any) -> None:  # no
     from gsx.storage.artifacts.store import Store
 
     artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    run_single_stage("extract", options, {"prepare": artifact}, run_options)
+    stage_options = _stage_options("extract", options)
+    run_single_stage("extract", stage_options, {"prepare": artifact}, run_options)
 
 
 @pretrain.command(short_help="Train the bridge model.")
@@ -85,8 +90,24 @@ def extract(corpus: str, run_options: RunOptions, **options: Any) -> None:  # no
     "--bridge-nodes", is_flag=True, help="Also learn features of nodes to insert into bridges."
 )
 @seed_option_with_default
-@click.option("--epochs", type=int, help="Epochs; each draws new cuts.  [default: 16]")
+@click.option(
+    "--epochs",
+    type=int,
+    help="Maximum number of epochs; each draws new cuts.  [default: 16; with quick 4]",
+)
+@click.option(
+    "--epoch-graphs",
+    type=int,
+    help="Maximum number of graphs that are cut in an epoch.  [default: 8192]",
+)
+@click.option(
+    "--patience",
+    type=int,
+    help="Stop after this many epochs without a higher likelihood of held-out bridges; 0 never "
+    "stops early.  [default: 4]",
+)
 @_width_option
+@pretraining_preset_option
 @device_option
 @run_options
 def bridge(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noqa: ANN401
@@ -97,27 +118,62 @@ def bridge(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noq
     from gsx.storage.artifacts.store import Store
 
     artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    overrides = {name: value for name, value in options.items() if value is not None}
-    run_single_stage("bridge", overrides, {"prepare": artifact}, run_options)
+    stage_options = _stage_options("bridge", options)
+    run_single_stage("bridge", stage_options, {"prepare": artifact}, run_options)
 
 
 @pretrain.command(short_help="Train the feature mask of FeatX.")
 @click.argument("corpus")
 @seed_option_with_default
 @click.option(
-    "--steps", type=int, help="Training steps of the networks that score masks.  [default: 200]"
+    "--mask-rule",
+    "rule",
+    type=click.Choice(["search", "paper"]),
+    help="search: the mask that hides the environment and preserves the label; paper: the paper's "
+    "variance score, with k1, k2 and T trained jointly with a classifier.  [default: search]",
+)
+@click.option(
+    "--features",
+    metavar="LIST",
+    help="Select these features instead of learning a mask: names or numbers, such as 0,2 or 3-5.",
+)
+@click.option(
+    "--steps",
+    type=int,
+    help="Training steps of the networks that score masks, or of the classifier.  [default: 200]",
 )
 @feature_range_option
+@pretraining_preset_option
 @run_options
-def mask(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noqa: ANN401
-    """Select the features of CORPUS that depend on the environment and not on the label."""
-    from gsx.storage.artifacts.store import Store
+def mask(
+    corpus: str,
+    run_options: RunOptions,
+    features: str | None,
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """Select the features of CORPUS that depend on the environment and not on the label.
 
+    Training takes seconds; the preset `quick` changes nothing.
+    """
+    from gsx.storage.artifacts.store import Store
+    from gsx.storage.corpora.summary import mask_summary
+
+    if features is not None:
+        options["features"] = tuple(text.strip() for text in features.split(","))
     artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    overrides = {name: value for name, value in options.items() if value not in (None, ())}
-    built = run_single_stage("mask", overrides, {"prepare": artifact}, run_options)
+    stage_options = _stage_options("mask", options)
+    built = run_single_stage("mask", stage_options, {"prepare": artifact}, run_options)
     if built is not None and not run_options.quiet and not run_options.as_json:
-        summary = built.artifact.manifest.summary
-        click.echo(printable(summary["words"]))
-        ranges = ", ".join(summary.get("domains", ()))
-        click.echo(printable(f"Feature ranges: {ranges or 'those of the training data'}."))
+        summary = mask_summary(built.artifact.manifest)
+        echo(summary.get("description", ""))
+        ranges = ", ".join(summary.get("feature_ranges", ()))
+        default = "those of the training data (default); `--feature-range +50%` widens them"
+        echo(f"Feature ranges: {ranges or default}.")
+
+
+def _stage_options(stage: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a stage: those of the preset, and those that the user sets."""
+    from gsx.pipeline.pretraining_presets import preset_options
+
+    chosen = {name: value for name, value in options.items() if value not in (None, ())}
+    return {**preset_options(stage, chosen.pop("preset")), **chosen}

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     metavar="KEY.pub",
     help="Reject an artifact that this key has not signed.",
 )
+@click.option(
+    "--reuse",
+    is_flag=True,
+    help="Use it in place of a build with the same key, as if it had been built here.",
+)
 @click.option("--max-bytes", type=int, help="Reject an artifact that is larger.")
 @with_lineage_option
 @store_option
@@ -40,6 +45,7 @@ def pull(
     origin: str | None,
     kind: str,
     trust: Path | None,
+    reuse: bool,
     max_bytes: int | None,
     with_lineage: bool,
     store: str | None,
@@ -48,7 +54,8 @@ def pull(
     """Copy ARTIFACT into the local store: a directory or URL of an artifact, or a key.
 
     Every file is verified before the artifact becomes visible. The same command resumes an
-    interrupted pull.
+    interrupted pull. Commands use a pulled artifact if you name it. They use it in place of a build
+    only with --trust or --reuse.
     """
     from gsx.storage.artifacts.store import Store
     from gsx.storage.artifacts.verify_files import read_manifest
@@ -62,7 +69,7 @@ def pull(
     ancestors = ancestor_locations(source, read_manifest(location)) if with_lineage else []
     transfer_all(
         [*ancestors, location],
-        lambda one: pull_artifact(one, target, key=key, max_bytes=max_bytes),
+        lambda one: pull_artifact(one, target, key=key, max_bytes=max_bytes, reuse=reuse),
         as_json=as_json,
     )
 
@@ -71,6 +78,7 @@ def _locate(artifact: str, store: Store | None, kind: str) -> Location:
     """Return the location of an artifact: a directory or URL, or a key in a store."""
     from gsx.errors import UsageError
     from gsx.storage.artifacts.location import Location
+    from gsx.storage.artifacts.tags import is_tag_name
 
     if store is None:
         if "://" not in artifact and not Path(artifact).is_dir():
@@ -79,11 +87,12 @@ def _locate(artifact: str, store: Store | None, kind: str) -> Location:
                 f"`gsx pull {artifact} --from STORE`."
             )
         return Location.at(artifact)
-    if not store.location.url.startswith(("http://", "https://")):
+    if not store.location.is_web or is_tag_name(artifact):
         return store.locate(artifact)
     if len(artifact) < 32:
         raise UsageError(
-            "an HTTP store cannot be searched; give at least the first 32 digits of the key."
+            "an HTTP store cannot be searched; give at least the first 32 digits of the key, or a "
+            "tag."
         )
     return store.folder(kind, artifact)
 

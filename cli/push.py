@@ -26,8 +26,11 @@ def push(artifact: str, to: str, *, with_lineage: bool, store: str | None, as_js
     source, target = Store.at(store), Store.at(to)
     resolved = source.resolve(artifact)
     ancestors = ancestor_locations(source, resolved.manifest) if with_lineage else []
+    first, *_ = locations = [*ancestors, resolved.location]
     transfer_all(
-        [*ancestors, resolved.location],
-        lambda location: push_artifact(source.resolve(location.url), target),
+        locations,
+        lambda location: push_artifact(
+            source.resolve(location.url), target, probe=location is first
+        ),
         as_json=as_json,
     )

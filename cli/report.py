@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import format_bytes, print_json, progress_bar
+from gsx.cli.output import echo, format_bytes, print_json, progress_bar
 from gsx.cli.resolve_corpus import resolve_corpus
 
 if TYPE_CHECKING:
@@ -101,8 +101,11 @@ def report(
     if as_json:
         print_json({"path": str(out), "bytes": len(html), "key": artifact.key, "seconds": seconds})
         return
-    click.echo(f"report    {artifact.key[:12]}  {format_bytes(len(html)):<16} "
-               f"built in {seconds:.1f} s\n          {out}")  # fmt: skip
+    size = format_bytes(len(html))
+    echo(
+        f"report    {artifact.key[:12]}  {size:<16} built in {seconds:.1f} s",
+        f"          {out}",
+    )
 
 
 def _training_corpora(lineage: Sequence[Manifest]) -> list[tuple[str, str]]:

@@ -21,7 +21,12 @@ def resolve_corpus(store: Store, name: str) -> Artifact:
     except ArtifactError as error:
         from gsx.stages.prepare.stage import FAMILIES
 
-        datasets = [dataset for family in FAMILIES for dataset in (*family.names, *family.aliases)]
+        datasets = [
+            dataset
+            for family in FAMILIES
+            if family.listed
+            for dataset in (*family.names, *family.aliases)
+        ]
         if name in datasets:
             message = (
                 f"`{name}` is a dataset, not a corpus. Run `gsx prepare {name}` and pass the key "

@@ -7,11 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from gsx.cli.output import (
     artifact_json,
     artifact_line,
+    echo,
     format_table,
     notify,
     print_json,
@@ -76,9 +75,12 @@ def execute_plan(
     The last artifact is also written to ``out``: by ``write_copy``, or as an exact copy.
     """
     from gsx.pipeline.runner import run_plan, run_preflight_checks
+    from gsx.pipeline.tagging import check_new_tag
     from gsx.storage.artifacts.store import Store
 
     store = Store.at(run_options.store)
+    if run_options.tag is not None:
+        check_new_tag(run_options.tag)
     if run_options.dry_run:
         run_preflight_checks(plan, artifacts)
         _print_plan(plan, store, artifacts, as_json=run_options.as_json)
@@ -100,8 +102,41 @@ def execute_plan(
             path = _copy_out(built.artifact, out, store, write_copy)
         results.append((step.name, built, path))
         if not quiet:
-            click.echo(artifact_line(step.name, built))
-            click.echo(f"          {path}")
+            echo(artifact_line(step.name, built), f"          {path}")
+    _tag_result(results, store, run_options)
+    return results
+
+
+def _tag_result(results: StepResults, store: Store, run_options: RunOptions) -> None:
+    """Give the last artifact the tag of `--tag`."""
+    from gsx.pipeline.tagging import tag_artifact
+
+    if run_options.tag is None or not results:
+        return
+    previous = tag_artifact(store, results[-1][1].artifact, run_options.tag, replace=True)
+    if previous is not None and not run_options.quiet:
+        notify(f"the tag `{run_options.tag}` was moved from {previous.text}")
+
+
+def reuse_artifact(
+    name: str,
+    artifact: Artifact,
+    run_options: RunOptions,
+    out: str | None,
+    write_copy: WriteCopy | None,
+) -> StepResults:
+    """Return an existing artifact as the result of a step, and copy it to ``out``."""
+    from gsx.storage.artifacts.publish import BuildResult
+    from gsx.storage.artifacts.store import Store
+
+    built = BuildResult(artifact, reused=True)
+    store, path = Store.at(run_options.store), artifact.location.url
+    if out is not None:
+        path = _copy_out(artifact, out, store, write_copy)
+    if not (run_options.quiet or run_options.as_json):
+        echo(artifact_line(name, built), f"          {path}")
+    results = [(name, built, path)]
+    _tag_result(results, store, run_options)
     return results
 
 
@@ -144,4 +179,4 @@ def _print_plan(
         print_json({"store": store.location.url, "steps": steps})
         return
     rows = [(s.step, s.kind, s.key[:12] if s.key else None, s.state) for s in statuses]
-    click.echo(format_table(rows, ("STEP", "KIND", "KEY", "STATE")))
+    echo(*format_table(rows, ("STEP", "KIND", "KEY", "STATE")))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import print_json
+from gsx.cli.output import echo, print_json
 from gsx.cli.passphrase import read_passphrase
 
 
@@ -30,4 +30,4 @@ def sign(artifact: str, *, key: Path, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"key": resolved.key, "signed_by": key_id, "path": resolved.location.url})
         return
-    click.echo(f"signed by {key_id}\n          {resolved.location.url}/{SIGNATURE}")
+    echo(f"signed by {key_id}", f"          {resolved.location.url}/{SIGNATURE}")

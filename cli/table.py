@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gsx.cli.options import json_option
-from gsx.cli.output import notify, print_json
+from gsx.cli.output import echo, notify, print_json
 
 
 @click.command("table", short_help="Compare training runs: methods by datasets.")
@@ -26,11 +26,26 @@ from gsx.cli.output import notify, print_json
     help="CSV file of published scores to compare with.  [default: published.csv in RESULTS or its "
     "parent]",
 )
+@click.option(
+    "--baseline",
+    metavar="METHOD",
+    help="Method that gains refer to.  [default: baseline, none, source or erm]",
+)
 @json_option
-def table(*, results: Path, table_format: str, published: Path | None, as_json: bool) -> None:
-    """Compare the result files of `gsx train` in RESULTS: OOD test score, mean ± std (seeds).
+def table(
+    *,
+    results: Path,
+    table_format: str,
+    published: Path | None,
+    baseline: str | None,
+    as_json: bool,
+) -> None:
+    """Compare the result files of `gsx train` in RESULTS: test scores, mean ± std (seeds).
 
-    Each run is scored at its best epoch on OOD validation.
+    `id_test` is in distribution, `ood_test` out of distribution; ↑ marks metrics whose larger
+    values are better. The gain is the mean difference of `ood_test` to the baseline over common
+    seeds, with Student's t interval of 95 %; positive is better. `gsx compare` gives intervals that
+    also cover the test graphs. Each run is scored at the epoch that its `--select` names.
     """
     import dataclasses
 
@@ -41,7 +56,7 @@ def table(*, results: Path, table_format: str, published: Path | None, as_json: 
         candidates = (results / "published.csv", results.resolve().parent / "published.csv")
         published = next((path for path in candidates if path.is_file()), None)
     published_scores = results_table.read_published(published) if published else {}
-    cells = results_table.summarize(runs, published_scores)
+    cells = results_table.summarize(runs, published_scores, baseline)
     if num_ignored:
         notify(f"{num_ignored} JSON files in {results} are not results of `gsx train`; left out")
     if as_json or table_format == "json":
@@ -52,4 +67,4 @@ def table(*, results: Path, table_format: str, published: Path | None, as_json: 
         "latex": results_table.latex,
         "csv": results_table.csv_text,
     }
-    click.echo(formats[table_format](cells))
+    echo(*formats[table_format](cells).split("\n"))

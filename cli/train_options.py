@@ -1,44 +1,121 @@
-"""Options of `gsx train`, and their translation into options of the stage."""
+"""Options of training, shared by `gsx train` and `gsx compare`."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+
+import click
+
+from gsx.cli.options import OptionWithAliases
 
 PRESETS = ("quick", "default", "paper")
+"""Names of the presets; ``gsx.stages.train.presets`` has their values and is slow to import."""
 
 
-def train_options(
-    preset: str, overrides: dict[str, Any], *, molecules: bool, nodes: bool = False
-) -> dict[str, Any]:
-    """Return the options of the stage `train`: the preset with ``overrides``.
+class TrainCommand(click.Command):
+    """Command with the hyper-parameters of all algorithms as options, after its first argument.
 
-    ``molecules`` and ``nodes`` describe the corpus: molecular graphs, node-level targets.
+    The options are created on first use, so that other commands start without importing the
+    algorithms.
     """
-    import msgspec
 
-    from gsx.stages.train.stage import TrainConfig
+    @functools.cached_property
+    def algorithm_options(self) -> list[click.Parameter]:
+        """The options of algorithms."""
+        from gsx.stages.train.algorithms import ALGORITHMS
+        from gsx.stages.train.algorithms.options import OPTIONS
 
-    presets = dict(zip(PRESETS, (TrainConfig.quick, TrainConfig, TrainConfig.paper), strict=True))
-    config = TrainConfig.of_nodes(preset) if nodes else presets[preset]()
-    options: dict[str, Any] = msgspec.to_builtins(config)
-    if not nodes:
-        options["backbone"] = "vgin" if molecules else "gin"
-    precision = _resolve_precision(overrides["precision"], overrides["device"])
-    flags = {"source_only": "augmented", "env_balanced": "env_balanced"}
-    for name, value in {**overrides, "precision": precision}.items():
-        if name == "origins":
-            options[name] = value or None
-        elif name in flags:
-            options[flags[name]] = value if name == "env_balanced" else not value
-        elif value is not None:
-            options[name] = value
-    return options
+        names = [algorithm.name for algorithm in ALGORITHMS]
+        algorithm = OptionWithAliases(
+            ["--algorithm", "--learner", "learner"],
+            type=click.Choice(names),
+            metavar="NAME",
+            help=f"Training algorithm: {', '.join(names)} (alias: --learner).  [default: erm]",
+        )
+        hyperparameters = [
+            click.Option(["--" + option.name.replace("_", "-")], type=option.type, help=option.help)
+            for option in OPTIONS.values()
+        ]
+        return [algorithm, *hyperparameters]
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the argument, the options of algorithms, then all other options."""
+        argument, *options = super().get_params(ctx)
+        return [argument, *self.algorithm_options, *options]
 
 
-def _resolve_precision(precision: str, device: Any) -> str:  # noqa: ANN401
-    """Return the precision of training; ``auto`` is resolved here, because the key contains it."""
-    if precision != "auto":
-        return precision
-    from gsx.stages.nn.device import default_precision, resolve_device
+_TRAINING_OPTIONS = (
+    click.option(
+        "--preset",
+        type=click.Choice(list(PRESETS)),
+        default="default",
+        show_default=True,
+        help="Values of width, epochs, learning rate and dropout; `paper` needs a GPU.",
+    ),
+    click.option(
+        "--backbone",
+        type=click.Choice(["gin", "vgin", "gcn", "wl", "morgan", "size", "mean", "node"]),
+        help="Graph neural network (first three) or linear model of Weisfeiler-Lehman counts, "
+        "Morgan fingerprints, size, means of node features, or features of nodes and their "
+        "neighbors.  [default: gcn for nodes, vgin for molecules, else gin]",
+    ),
+    click.option(
+        "--counts",
+        type=click.Choice(["auto", "counts", "log", "shares"]),
+        help="wl, morgan: how counts become features.  [default: the best by validation]",
+    ),
+    click.option(
+        "--strength",
+        type=float,
+        help="Linear models: L2 penalty.  [default: the best by validation]",
+    ),
+    click.option("--epochs", type=int, help="Epochs over the training graphs."),
+    click.option(
+        "--steps",
+        type=int,
+        help="Gradient steps instead of epochs, rounded to whole epochs: corpora of different "
+        "sizes get the same training.",
+    ),
+    click.option("--width", type=int, help="Hidden units per layer."),
+    click.option("--layers", type=int, help="Message-passing layers; for `wl`, rounds."),
+    click.option(
+        "--batch-size", type=int, help="Graphs per batch; for nodes, random walks per sample."
+    ),
+    click.option("--samples", type=int, help="Nodes: batches per epoch.  [default: 10]"),
+    click.option("--learning-rate", type=float, help="Initial learning rate."),
+    click.option("--weight-decay", type=float, help="L2 penalty in Adam.  [default: 0]"),
+    click.option("--dropout", type=float, help="Dropout probability after every layer."),
+    click.option(
+        "--readout",
+        type=click.Choice(["mean", "sum", "mean+size"]),
+        help="Features of a graph from its node states; `mean+size` adds its size.  "
+        "[default: mean]",
+    ),
+    click.option(
+        "--average",
+        type=float,
+        help="Decay of an exponential moving average of weights; 0: off.  [default: 0.99]",
+    ),
+    click.option(
+        "--select",
+        type=click.Choice(["last", "ood_val", "id_val", "augmented"]),
+        help="Epoch to report: the last, or the best by OOD validation, by ID validation or on "
+        "augmented graphs of held-out parents.  [default: last; with --preset paper: ood_val]",
+    ),
+    click.option("--env-balanced", is_flag=True, help="Sample all environments equally often."),
+)
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["full", "bf16", "auto"]),
+    default="full",
+    show_default=True,
+    help="bf16: 16-bit matrix products; `auto` uses them on GPUs that support them.",
+)
 
-    return default_precision(resolve_device(device))
+
+def training_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of training other than those of algorithms, seeds and devices."""
+    for option in reversed(_TRAINING_OPTIONS):
+        command = option(command)
+    return command

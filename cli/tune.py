@@ -20,8 +20,8 @@ from gsx.cli.options import (
     seed_option_with_default,
     store_option,
 )
-from gsx.cli.output import format_score, format_table, notify, print_json, progress_bar
-from gsx.cli.train_options import PRESETS, train_options
+from gsx.cli.output import echo, format_score, format_table, notify, print_json, progress_bar
+from gsx.cli.train_options import PRESETS
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ METHODS = ("g-splice", "featx", "g-splice+featx", "drop-node", "drop-edge", "mas
 MAX_COUNTED = 100_000
 """Combinations that a dry run counts."""
 ROUND_SIZE = 4
-"""Trials proposed together if there are workers, whatever their number."""
+"""Trials proposed together if there are workers, for any number of them."""
 
 
 @click.command(short_help="Search options of generation and training.")
@@ -108,9 +108,11 @@ def tune(
 ) -> None:
     """Search for the options that give the best OOD validation score.
 
-    SOURCE is a dataset or a corpus. Every trial builds a corpus and trains on it. Test scores are
-    computed once, for the trial with the best OOD validation score. The same command resumes an
-    interrupted search. The proposed trials depend on --round, not on the number of workers.
+    SOURCE is a dataset or a corpus. The first run trains on SOURCE without augmentation; every
+    trial builds a corpus and trains on it, and its difference to the first run is printed. Test
+    scores are computed once, for the trial with the best OOD validation score. The same command
+    resumes an interrupted search. The proposed trials depend on --round, not on the number of
+    workers.
     """
     from gsx.errors import UsageError
     from gsx.storage.artifacts.store import Store
@@ -137,7 +139,7 @@ def tune(
     if as_json:
         print_json(document)
     elif not quiet:
-        click.echo(_format_result(document))
+        echo(*_format_result(document))
 
 
 def _source_corpus(
@@ -179,35 +181,36 @@ def _search_values(path: Path | None, method: str) -> dict[str, tuple[Any, ...]]
 def _make_request(
     source: Artifact, values: dict[str, tuple[Any, ...]], options: dict[str, Any]
 ) -> TuningRequest:
-    from gsx.cli.generate_plan import QUICK_OPTIONS
+    from gsx.pipeline.pretraining_presets import preset_options
     from gsx.pipeline.tuning import search_presets
     from gsx.pipeline.tuning.search_space import SearchSpace
     from gsx.pipeline.tuning.trial import SharedOptions
     from gsx.pipeline.tuning.tune import TuningRequest, check_source_corpus
+    from gsx.stages.chem.features import is_molecular
+    from gsx.stages.train.presets import options_for
     from gsx.storage.corpora.corpus import Corpus
+    from gsx.storage.corpora.portable_copies import identity
 
     corpus = Corpus(source)
     splits = corpus.splits if corpus.info.level == "graph" else corpus.nodes
     check_source_corpus(corpus.info, splits, options["method"])
+    values = search_presets.applicable_values(
+        values, corpus.info, molecules=is_molecular(corpus.info)
+    )
     method = search_presets.METHODS[options["method"]]
     columns = {column.name for column in corpus.info.columns}
     overrides = {name: options[name] for name in ("epochs", "width", "device")} | {
         "precision": "full"
     }
-    quick = QUICK_OPTIONS if options["preset"] == "quick" else {}
     fixed = {
-        name: {**quick.get(name, {}), "device": options["device"]} for name in ("extract", "bridge")
+        name: {**preset_options(name, options["preset"]), "device": options["device"]}
+        for name in ("extract", "bridge")
     }
     if method.corpus_stage is not None and method.fixed:
         fixed[method.corpus_stage] = dict(method.fixed)
-    fixed["train"] = train_options(
-        options["preset"],
-        overrides,
-        molecules="smiles" in columns,
-        nodes=corpus.info.level == "node",
-    )
+    fixed["train"] = options_for(options["preset"], overrides, corpus.info)
     return TuningRequest(
-        source_key=source.key,
+        source_key=identity(source).key,
         space=SearchSpace(values, edge_attributes="edge_attr" in columns),
         shared=SharedOptions(
             corpus_stage=method.corpus_stage,
@@ -260,10 +263,11 @@ def _result_json(request: TuningRequest, result: TuningResult) -> dict[str, Any]
 
     from gsx.pipeline.tuning.search_space import SECTIONS, stage_options
     from gsx.stages.train.confidence_intervals import t_interval
+    from gsx.storage.corpora.summary import model_scores, selected_rule
 
-    qualities = [model.manifest.summary["quality"] for model in result.artifacts.models]
+    qualities = [model_scores(model.manifest) for model in result.artifacts.models]
     splits = ("ood_val", "ood_test", "id_val", "id_test")
-    best_epochs = [quality["selection"]["ood_val"] for quality in qualities]
+    best_epochs: list[Any] = [quality["selection"][selected_rule(quality)] for quality in qualities]
     scores = {
         split: {
             "mean": statistics.fmean(epoch[split] for epoch in best_epochs),
@@ -272,16 +276,18 @@ def _result_json(request: TuningRequest, result: TuningResult) -> dict[str, Any]
         for split in splits
         if all(split in epoch for epoch in best_epochs)
     }
-    best = result.best
+    best, baseline = result.best, result.baseline.score or 0.0
     return {
         "study": str(result.path),
         "picked_by": "ood_val",
         "metric": qualities[0]["metric"],
         "seeds": request.shared.seeds,
+        "none": {"ood_val": result.baseline.score, **result.baseline.details},
         "trials": [
             {
                 "trial": trial.number,
                 "ood_val": trial.score,
+                "difference": None if trial.score is None else trial.score - baseline,
                 "options": _decode(trial.params),
                 **trial.details,
             }
@@ -301,23 +307,34 @@ def _result_json(request: TuningRequest, result: TuningResult) -> dict[str, Any]
     }
 
 
-def _format_result(document: dict[str, Any]) -> str:
+def _format_result(document: dict[str, Any]) -> list[str]:
     rows = [
-        (trial["trial"], format_score(trial["ood_val"]), _format_params(trial["options"]))
+        (
+            trial["trial"],
+            format_score(trial["ood_val"]),
+            None if trial["difference"] is None else f"{trial['difference']:+.2f}",
+            _format_params(trial["options"]),
+        )
         for trial in sorted(document["trials"], key=lambda trial: trial["trial"])
     ]
-    best = document["best"]
+    best, baseline = document["best"], document["none"]["ood_val"]
+    rows = [("none", format_score(baseline), None, "the source corpus"), *rows]
+    differences = [trial["difference"] for trial in document["trials"]]
+    gains = [value for value in differences if value is not None]
+    worse = document["metric"] == "rmse"
+    helps = any(value < 0 if worse else value > 0 for value in gains)
+    verdict = [] if helps else [f"no trial is better than none (ood_val {baseline:.2f})"]
     scores = ", ".join(f"{split} {row['mean']:.2f}" for split, row in best["scores"].items())
-    lines = [
-        format_table(rows, ("TRIAL", "OOD_VAL", "OPTIONS")),
+    return [
+        *format_table(rows, ("TRIAL", "OOD_VAL", "DIFF", "OPTIONS")),
         "",
+        *verdict,
         f"selected by ood_val: trial {best['trial']}, over {document['seeds']} seed(s)",
         f"{document['metric']}: {scores}",
         f"corpus {best['corpus_key'][:12]}, models "
         + ", ".join(key[:12] for key in best["model_keys"]),
         f"study {document['study']}",
     ]
-    return "\n".join(lines)
 
 
 def _decode(params: dict[str, str]) -> dict[str, Any]:
@@ -364,7 +381,7 @@ def _print_plan(
     rows = [
         (name, ", ".join(json.dumps(value) for value in listed)) for name, listed in values.items()
     ]
-    click.echo(format_table(rows, ("OPTION", "VALUES")))
+    echo(*format_table(rows, ("OPTION", "VALUES")))
     count = f"{combinations:,}" if combinations < MAX_COUNTED else f"{MAX_COUNTED:,} or more"
-    click.echo(f"{count} combinations; {finished} of {trials} trials finished")
-    click.echo("study: " + (str(path) if path else "created when the source corpus is prepared"))
+    echo(f"{count} combinations; {finished} of {trials} trials finished")
+    echo("study: " + (str(path) if path else "created when the source corpus is prepared"))

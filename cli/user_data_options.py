@@ -21,7 +21,9 @@ _OPTIONS = (
     click.option("--good", metavar="DIR", help="One domain of a dataset in GOOD layout."),
     click.option("--nodes", metavar="FILE", help="Your labelled nodes: a CSV file, with --edges."),
     click.option("--edges", metavar="FILE", help="CSV file with pairs of node ids."),
-    click.option("--name", help="Name of the corpus.  [default: name of the file]"),
+    click.option(
+        "--name", help="Name of the corpus.  [default: name of the file; motif: DATASET-custom]"
+    ),
     click.option(
         "--smiles-column", metavar="COLUMN", help="Column with SMILES.  [default: smiles]"
     ),
@@ -38,7 +40,8 @@ _OPTIONS = (
         "targets",
         metavar="COLUMN",
         multiple=True,
-        help="Column with a target; repeatable for several tasks. Empty cells are missing values.",
+        help="Column with a target, a pattern such as `assay_*`, or `all`; `!name` leaves a column "
+        "out; repeatable for several tasks. Empty cells are missing values.",
     ),
     click.option(
         "--task",
@@ -63,7 +66,8 @@ _OPTIONS = (
     click.option(
         "--direction",
         type=click.Choice(["ascending", "descending"]),
-        help="Train on the lowest or on the highest domains.  [default: ascending]",
+        help="Train on the lowest or on the highest domains (also motif-size).  "
+        "[default: ascending]",
     ),
     click.option(
         "--ratios",
@@ -71,9 +75,26 @@ _OPTIONS = (
         help="Fractions of train, of ood_val, and of id_val and id_test each.  [default: .8/.1/.1]",
     ),
     click.option(
+        "--divide-domains",
+        is_flag=True,
+        help="Divide domains that are too large for the ratios; their parts are in several splits.",
+    ),
+    click.option(
+        "--min-test-per-class",
+        type=int,
+        metavar="N",
+        help="Smallest number of examples of every class in id_test and ood_test.  [default: 0]",
+    ),
+    click.option(
         "--split-column",
         metavar="COLUMN",
         help="With --rule column: column with the split (OGB: split name, GOOD: shift).",
+    ),
+    click.option(
+        "--max-atoms",
+        type=int,
+        metavar="N",
+        help="Molecules with more atoms are unreadable rows.  [default: 600]",
     ),
     click.option("--strict", is_flag=True, help="Fail if a row cannot be read."),
 )

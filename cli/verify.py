@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.output import print_json, printable, printable_lines
+from gsx.cli.output import echo, notify, print_json
 
 if TYPE_CHECKING:
+    from gsx.schema import CorpusInfo
     from gsx.storage.artifacts.location import Location
-    from gsx.storage.corpora.verify_corpus import VerificationReport
+    from gsx.storage.artifacts.manifest import Manifest
+    from gsx.storage.artifacts.verify_files import Problem
+    from gsx.storage.corpora.verify_corpus import GraphCheck, VerificationReport
+    from gsx.storage.sharing.signing import PublicKey
 
 
 @click.command(short_help="Verify all files and graphs of artifacts.")
@@ -35,13 +39,17 @@ def verify(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Verify ARTIFACTS: the hash of every file, and every graph of a corpus.
+    """Verify ARTIFACTS: hash every file, and read every graph, description and array.
+
+    SMILES of molecules must describe their graphs: atoms, bonds, hydrogens and charge.
 
     Exit code 3 if there is any problem.
     """
     from gsx.errors import UsageError
+    from gsx.pipeline.stage_order import json_files
     from gsx.storage.artifacts.store import Store
     from gsx.storage.corpora.verify_corpus import verify_artifact
+    from gsx.storage.sharing.signing import read_public_key
 
     artifact_store = Store.at(store)
     if everything == bool(artifacts):
@@ -51,21 +59,52 @@ def verify(
         if everything
         else [artifact_store.locate(name) for name in artifacts]
     )
-    reports = [verify_artifact(location, store=artifact_store) for location in locations]
-    if signature is not None:
-        reports = _with_signature_problems(reports, locations, signature)
+    key = None if signature is None else read_public_key(signature)
+    reports = []
+    for location in locations:
+        manifest, signature_problems = _check_signature(location, key)
+        report = verify_artifact(
+            location,
+            store=artifact_store,
+            manifest=manifest,
+            json_files=json_files,
+            graph_check=_molecule_check,
+        )
+        problems = (*report.problems, *signature_problems)
+        reports.append(dataclasses.replace(report, problems=problems))
     ok = all(not report.problems for report in reports)
     if as_json:
         print_json({"ok": ok, "artifacts": [dataclasses.asdict(report) for report in reports]})
     else:
         for report in reports:
             counts = f"{report.files} files, {report.graphs:,} graphs"
-            click.echo(f"{_state(report):<8} {report.path}  {counts}")
+            echo(f"{_state(report):<8} {report.path}  {counts}")
+            if report.caches:
+                count = len(report.caches)
+                echo(
+                    f"         note: {count:,} {'file is' if count == 1 else 'files are'} no part "
+                    f"of the artifact, such as {report.caches[0]}. Readers such as OGB store their "
+                    "cache there. Delete it unless you read the export yourself."
+                )
             for problem in report.problems:
-                description = printable_lines(problem.what).replace("\n", "\n         ")
-                click.echo(f"         {printable(problem.path)} {description}")
+                first, *others = problem.what.split("\n")
+                echo(f"         {problem.path} {first}", *(f"         {line}" for line in others))
     if not ok:
         raise click.exceptions.Exit(3)
+
+
+def _molecule_check(info: CorpusInfo) -> GraphCheck | None:
+    """Return the check of molecules; None for other graphs, and with a note without RDKit."""
+    from gsx.stages.chem.molecule_check import molecule_check
+
+    try:
+        return molecule_check(info)
+    except ImportError:
+        notify(
+            f"verify: SMILES of {info.name} are not compared with graphs, because RDKit is not "
+            "installed. Install it with `pip install 'gsx[pipeline]'`."
+        )
+        return None
 
 
 def _state(report: VerificationReport) -> str:
@@ -77,22 +116,18 @@ def _state(report: VerificationReport) -> str:
     return "REFUSED" if all(p.path == SIGNATURE for p in report.problems) else "DAMAGED"
 
 
-def _with_signature_problems(
-    reports: list[VerificationReport], locations: list[Location], public_key: Path
-) -> list[VerificationReport]:
-    """Return reports that also list missing or wrong signatures."""
+def _check_signature(
+    location: Location, key: PublicKey | None
+) -> tuple[Manifest | None, tuple[Problem, ...]]:
+    """Return the manifest that ``key`` signed, or None and the problem of the signature."""
     from gsx.errors import ArtifactError
     from gsx.storage.artifacts.manifest import SIGNATURE
     from gsx.storage.artifacts.verify_files import Problem
-    from gsx.storage.sharing.signing import read_public_key, require_signature
+    from gsx.storage.sharing.signing import read_signed_manifest
 
-    key = read_public_key(public_key)
-    completed = []
-    for report, location in zip(reports, locations, strict=True):
-        problems = report.problems
-        try:
-            require_signature(location, key)
-        except ArtifactError as error:
-            problems = (*problems, Problem(SIGNATURE, str(error)))
-        completed.append(dataclasses.replace(report, problems=problems))
-    return completed
+    if key is None:
+        return None, ()
+    try:
+        return read_signed_manifest(location, key), ()
+    except ArtifactError as error:
+        return None, (Problem(SIGNATURE, str(error)),)

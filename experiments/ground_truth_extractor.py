@@ -38,7 +38,7 @@ def publish_ground_truth(store: Store, key: str) -> str:
         def save(path: Path) -> None:
             save_file(arrays, path)
 
-        draft.write("pieces.safetensors", save)
+        draft.write("subgraphs.safetensors", save)
         return StageResult(
             counts={"graphs": len(train)}, summary={"name": f"{corpus.info.name}, true pieces"}
         )

@@ -12,19 +12,25 @@ Datasets with raw files are read from ``GSX_RAW_DATA``; without it their runs ar
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from experiments.suite import ROOT, Run, Suite, load_suite, suite_names
+from gsx.stages.train.results_table import result_json
 
 PROGRAMS = {"gsx": (sys.executable, "-m", "gsx"), "python": (sys.executable,)}
+RAW_FOLDER = "RAW/"
+"""Start of a path below ``GSX_RAW_DATA`` in the commands of a suite."""
+PROTOCOL = ROOT / "experiments" / "protocol.toml"
 SHORT_KEY = 12
 """Digits of a key in the command of a result file."""
 
@@ -66,11 +72,11 @@ def select_runs(
     Parts do not depend on which runs are finished, so processes never share a run.
     """
     runs = [run for suite in suites for run in suite.runs()]
-    for asked, available in (
+    for requested, available in (
         (datasets, {run.dataset for run in runs}),
         (methods, {run.method for run in runs}),
     ):
-        if unknown := set(asked or ()) - available:
+        if unknown := set(requested or ()) - available:
             raise ValueError(f"unknown: {sorted(unknown)}. Choose from {sorted(available)}.")
     index, count = map(int, part.split("/"))
     if not 0 <= index < count:
@@ -98,6 +104,9 @@ def run_all(runs: Sequence[Run]) -> int:
     """Execute missing runs one after the other; failures are listed at the end."""
     missing = missing_runs(runs)
     failed = []
+    if any(run.follows_protocol for run in missing) and not protocol()["frozen"]:
+        print("experiments/protocol.toml is not frozen: these runs would not follow it.")
+        return 1
     print(f"{len(runs)} runs, {len(missing)} to do", flush=True)
     for number, run in enumerate(missing, start=1):
         print(f"[{number}/{len(missing)}] {run.result}", flush=True)
@@ -121,6 +130,8 @@ def execute(run: Run) -> None:
         case "train":  # gsx writes the result file
             short_keys = {name: key[:SHORT_KEY] for name, key in keys.items()}
             run_gsx(_with_keys(final.command, short_keys))
+            if run.follows_protocol:
+                _record_protocol(path)
         case "pretrain":
             built = run_json(_with_keys(final.command, keys))
             _write(path, json.dumps(pretraining_result(run, keys["SOURCE"], built), indent=2))
@@ -171,9 +182,30 @@ def pretraining_result(run: Run, source: str, built: Mapping[str, str]) -> dict[
     }
 
 
+def protocol() -> dict[str, Any]:
+    """Return the protocol of comparisons."""
+    return tomllib.loads(PROTOCOL.read_text(encoding="utf-8"))
+
+
+def protocol_digest() -> str:
+    """Return the SHA-256 digest of the protocol."""
+    return hashlib.sha256(PROTOCOL.read_bytes()).hexdigest()
+
+
+def _record_protocol(path: Path) -> None:
+    """Add the digest of the protocol to a result file."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_bytes(result_json({**document, "protocol": protocol_digest()}))
+
+
 def _with_keys(command: tuple[str, ...], keys: Mapping[str, str]) -> tuple[str, ...]:
-    """Replace the words that stand for artifacts."""
-    return tuple(keys.get(word, word) for word in command)
+    """Replace the words that stand for artifacts and for the folder of raw files."""
+    return tuple(
+        str(Path(os.environ["GSX_RAW_DATA"]) / word.removeprefix(RAW_FOLDER))
+        if word.startswith(RAW_FOLDER)
+        else keys.get(word, word)
+        for word in command
+    )
 
 
 def _write(path: Path, text: str) -> None:

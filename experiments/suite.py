@@ -13,6 +13,8 @@ Every method is run on every dataset, or on the group named by its ``datasets``,
 
 ===================  ===========================================================================
 ``prepare``          options of ``gsx prepare DATASET``
+``source``           instead of the dataset's name: arguments of ``gsx prepare`` for a file;
+                     ``RAW/`` at the start of a path stands for ``GSX_RAW_DATA``
 ``augment``          arguments of ``gsx augment SOURCE``; the run's ``--seed`` is appended
 ``generate``         arguments of ``gsx generate SOURCE``; the run's ``--seed`` is appended
 ``pretrain_STAGE``   options of ``gsx pretrain STAGE SOURCE``, where ``generate`` needs its result
@@ -21,6 +23,8 @@ Every method is run on every dataset, or on the group named by its ``datasets``,
 ``tune``             instead of ``train``: arguments of ``gsx tune DATASET``
 ``result``           path of the result file
 ``raw``              true if the dataset needs raw files (``GSX_RAW_DATA``)
+``protocol``         true if the runs follow ``experiments/protocol.toml``, whose SHA-256 digest is
+                     then added to the result file
 ===================  ===========================================================================
 
 Other values are text for ``{name}`` placeholders. ``{dataset}``, ``{method}`` and ``{seed}`` are
@@ -47,19 +51,26 @@ DEFAULTS = {
     "seeds": [0, 1, 2],
     "result": "results/{dataset}/{method}-{seed}.json",
     "prepare": "",
+    "source": "",
     "augment": "",
     "generate": "",
     "pretrain_mask": "",
     "pretrain_extract": "",
     "pretrain_bridge": "",
     "raw": False,
+    "protocol": False,
     "epoch_size": 1,
 }
 PRETRAINED = {"MASK": "mask", "EXTRACTOR": "extract", "BRIDGE": "bridge"}
 """Pretraining stages by the word that stands for their artifact."""
 GROUND_TRUTH = ("python", "-m", "experiments.ground_truth_extractor")
+EARLIER_DEFAULTS = {"--average": "0", "--select": "ood_val"}
+"""Defaults of ``gsx train`` when the committed results were computed; a suite may set others.
+
+Runs that follow the protocol have the present defaults.
+"""
 MAX_NESTING = 10
-"""How deep values may refer to other values; deeper references are circular."""
+"""Maximum depth of references between values; deeper references are circular."""
 
 
 class SuiteError(ValueError):
@@ -84,6 +95,7 @@ class Run:
     result: str
     steps: tuple[Step, ...]
     needs_raw_data: bool = False
+    follows_protocol: bool = False
 
     @property
     def done(self) -> bool:
@@ -188,6 +200,7 @@ class _Values:
             result=self.text("result"),
             steps=tuple(self.steps()),
             needs_raw_data=self.values["raw"],
+            follows_protocol=self.values["protocol"],
         )
 
     def steps(self) -> Iterator[Step]:
@@ -199,7 +212,8 @@ class _Values:
         if "tune" in final:
             yield Step("", ("gsx", "tune", dataset, *self.words("tune")))
             return
-        yield Step("SOURCE", ("gsx", "prepare", dataset, *self.words("prepare")))
+        source = self.words("source") or [dataset]
+        yield Step("SOURCE", ("gsx", "prepare", *source, *self.words("prepare")))
         if "pretrain" in final:
             stage, *options = self.words("pretrain")
             yield Step("", ("gsx", "pretrain", stage, "SOURCE", *options))
@@ -207,7 +221,14 @@ class _Values:
         yield from self.augmentation()
         augmented = self.values["augment"] or self.values["generate"]
         corpus = "CORPUS" if augmented else "SOURCE"
-        yield Step("", ("gsx", "train", corpus, *self.words("train")))
+        words = self.words("train")
+        earlier = [
+            word
+            for option, value in EARLIER_DEFAULTS.items()
+            if option not in words and not self.values["protocol"]
+            for word in (option, value)
+        ]
+        yield Step("", ("gsx", "train", corpus, *words, *earlier))
 
     def augmentation(self) -> Iterator[Step]:
         """Yield the commands that build the augmented corpus."""

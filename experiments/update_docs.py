@@ -1,22 +1,28 @@
 """Update the tables of ``docs/results.md`` from the result files.
 
 ``python -m experiments.update_docs`` (part of ``make docs``) replaces the text between
-``<!-- results: DATASET … -->`` or ``<!-- field -->`` and ``<!-- end -->``. All other text stays
-unchanged.
+``<!-- results: DATASET … -->``, ``<!-- field -->`` or ``<!-- selection rules -->`` and
+``<!-- end -->``. All other text stays unchanged. It also writes ``results/selection-rules.json``.
 """
 
 from __future__ import annotations
 
 import re
 
+from experiments.analysis import selection_rules
 from experiments.analysis.baseline_comparison import comparison
 from experiments.suite import RESULTS, ROOT
-from gsx.stages.train.results_table import Cell, markdown, read_published, read_results, summarize
+from gsx.stages.train.results_table import (
+    Cell,
+    published_markdown,
+    read_published,
+    read_results,
+    summarize,
+)
 
 PAGE = ROOT / "docs" / "results.md"
 PUBLISHED = RESULTS / "published.csv"
 RESULT_TABLES = re.compile(r"(<!-- results: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-BASELINES_TABLE = re.compile(r"(<!-- field -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def update_tables(text: str) -> str:
@@ -26,17 +32,29 @@ def update_tables(text: str) -> str:
     text = RESULT_TABLES.sub(
         lambda match: f"{match[1]}\n{_tables(cells, match[2].split())}\n\n{match[3]}", text
     )
-    baselines = comparison(RESULTS / "field", PUBLISHED)
-    return BASELINES_TABLE.sub(lambda match: f"{match[1]}\n{baselines}\n\n{match[2]}", text)
+    tables = {
+        "field": comparison(RESULTS / "field", PUBLISHED),
+        "selection rules": selection_rules.table(selection_rules.summary(RESULTS)),
+    }
+    for name, table in tables.items():
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
+            lambda match, table=table: f"{match[1]}\n{table}\n\n{match[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+    return text
 
 
 def _tables(cells: list[Cell], datasets: list[str]) -> str:
     """Return one table per dataset, without methods that have only published scores."""
     measured = [cell for cell in cells if cell.mean is not None]
     return "\n\n".join(
-        markdown([cell for cell in measured if cell.dataset == dataset]) for dataset in datasets
+        published_markdown([cell for cell in measured if cell.dataset == dataset])
+        for dataset in datasets
     )
 
 
 if __name__ == "__main__":
+    selection_rules.write()
     PAGE.write_text(update_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

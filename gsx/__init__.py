@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gsx.storage.corpora.corpus import open_corpus as open
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "open"]
 
 

@@ -9,6 +9,7 @@ MODULES = (
     "gsx._ragged",
     "gsx.stages.generate.featx._feature_extrapolation",
     "gsx.stages.graphs._wl_hash",
+    "gsx.stages.nn._pair_sampling",
 )
 
 

@@ -8,6 +8,7 @@ GsxError
 ├── StageError       exit 4   data that a stage cannot process
 │   ├── MoleculeError exit 4  invalid molecule
 │   └── TableError   exit 4   invalid graph table
+│       └── SchemaError exit 4 invalid description of a corpus
 └── PartialError     exit 5   some shards failed; the others are kept
 """
 
@@ -55,6 +56,10 @@ class MoleculeError(StageError):
 
 class TableError(StageError):
     """Invalid graph table."""
+
+
+class SchemaError(TableError, ValueError):
+    """Invalid description of a corpus; decoders of JSON report it with its place in the file."""
 
 
 class PartialError(GsxError):

@@ -151,8 +151,13 @@ class CorpusDataset(InMemoryDataset):  # type: ignore[misc]
 
     @property
     def num_classes(self) -> int:
-        """Number of classes, from the schema: it cannot be counted from soft labels."""
-        return len(self.info.outputs)
+        """Number of classes: 2 for binary tasks, the number of targets for regression."""
+        return self.info.num_classes
+
+    @property
+    def num_tasks(self) -> int:
+        """Number of targets."""
+        return self.info.num_tasks
 
 
 def _slices(table: GraphTable) -> dict[Axis, Tensor]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gsx.errors import TableError
 from gsx.ragged import Array, Ragged, row_indices
-from gsx.schema import SPLITS, Column, CorpusInfo, Feature
+from gsx.schema import SPLITS, TEXT, Axis, Column, CorpusInfo, Feature
 from gsx.table import GraphTable
 
 
@@ -20,11 +20,38 @@ def validate_table(table: GraphTable, info: CorpusInfo) -> GraphTable:
         _check_column(table, column)
     _check_unknown_columns(table, info)
     _check_ids(table)
+    check_codes(table, info)
     _check_finite(table, info)
     _check_labels(table, info)
-    _check_environments(table, info)
     _check_level(table, info)
     return table
+
+
+def check_codes(table: GraphTable, info: CorpusInfo) -> None:
+    """Raise TableError if a value has a type, a code or an index that its reader cannot use.
+
+    Checks the columns that are present: text, category codes, classes, environments and the
+    features of sparse rows. Code that reads a corpus may then use these values as indices.
+    """
+    for column in info.columns:
+        values = table.columns(column.axis).get(column.name)
+        if isinstance(values, Ragged) and column.dtype == TEXT:
+            _check_text(values, column)
+        elif isinstance(values, np.ndarray):
+            _check_categories(values, column)
+    axis, prefix = _labelled(info)
+    columns = table.columns(axis)
+    for name, check in ((f"{prefix}label", _check_classes), (f"{prefix}env_id", _check_env_ids)):
+        values = columns.get(name)
+        if isinstance(values, np.ndarray):
+            check(table, info, values)
+    if info.sparse and {"node_feat_index", "node_feat_value"} <= table.node.keys():
+        _check_sparse(table, info)
+
+
+def _labelled(info: CorpusInfo) -> tuple[Axis, str]:
+    """Return the axis of labels and environments, and the prefix of its columns."""
+    return ("graph", "") if info.level == "graph" else ("node", "node_")
 
 
 def _check_column(table: GraphTable, column: Column) -> None:
@@ -39,16 +66,13 @@ def _check_column(table: GraphTable, column: Column) -> None:
     if array.dtype != np.dtype(dtype):
         raise TableError(f"column `{column.name}` has type {array.dtype}; expected {dtype}")
     shape = () if column.width is None else (column.width,)
-    if shape == (0,):
-        raise TableError(
-            f"column `{column.name}` has width 0. If nodes have no features, use a constant 1."
-        )
     if array.shape[1:] != shape:
         raise TableError(
             f"column `{column.name}` has rows of shape {array.shape[1:]}; expected {shape}"
         )
-    if isinstance(values, Ragged) and column.dtype == "text":
-        _check_text(values, column)
+
+
+def _check_categories(array: Array, column: Column) -> None:
     if (
         column.vocabulary
         and len(array)
@@ -60,11 +84,6 @@ def _check_column(table: GraphTable, column: Column) -> None:
 
 
 def _check_feature_codes(array: Array, column: Column, features: tuple[Feature, ...]) -> None:
-    if len(features) != column.width:
-        raise TableError(
-            f"column `{column.name}` has width {column.width}, but category names for "
-            f"{len(features)} features"
-        )
     for index, feature in enumerate(features):
         values = array[:, index]
         if len(values) and not 0 <= values.min() <= values.max() < len(feature.words):
@@ -117,8 +136,6 @@ def _check_finite(table: GraphTable, info: CorpusInfo) -> None:
             f"{table.describe(graph)}: {axis} {row - int(ptr[graph])} has NaN or infinity in "
             f"`{name}`. Clean the source data; gsx does not impute features."
         )
-    if info.sparse:
-        _check_sparse(table, info)
 
 
 def _check_sparse(table: GraphTable, info: CorpusInfo) -> None:
@@ -140,10 +157,7 @@ def _check_sparse(table: GraphTable, info: CorpusInfo) -> None:
         )
 
 
-def _check_labels(table: GraphTable, info: CorpusInfo) -> None:
-    axis, prefix = ("graph", "") if info.level == "graph" else ("node", "node_")
-    y: Array = table.dense(axis, f"{prefix}y")  # type: ignore[arg-type]
-    label: Array = table.dense(axis, f"{prefix}label")  # type: ignore[arg-type]
+def _check_classes(table: GraphTable, info: CorpusInfo, label: Array) -> None:
     classes = len(info.outputs) if info.task == "classification" else 2
     invalid = np.flatnonzero((label < -1) | (label >= classes))
     if len(invalid):
@@ -151,6 +165,11 @@ def _check_labels(table: GraphTable, info: CorpusInfo) -> None:
             f"{_describe(table, info, int(invalid[0]))}: label {int(label[invalid[0]])} is outside "
             f"the {classes} classes 0..{classes - 1} ({len(invalid)} such labels in total)"
         )
+
+
+def _check_labels(table: GraphTable, info: CorpusInfo) -> None:
+    axis, prefix = _labelled(info)
+    y, label = table.dense(axis, f"{prefix}y"), table.dense(axis, f"{prefix}label")
     if np.isinf(y).any():
         row = int(np.argmax(np.isinf(y).any(1)))
         raise TableError(f"{_describe(table, info, row)}: `y` is infinite")
@@ -185,13 +204,8 @@ def _check_hard_labels(table: GraphTable, info: CorpusInfo, y: Array, label: Arr
         )
 
 
-def _check_environments(table: GraphTable, info: CorpusInfo) -> None:
+def _check_env_ids(table: GraphTable, info: CorpusInfo, env: Array) -> None:
     count = len(info.environments)
-    ids = [environment.id for environment in info.environments]
-    if ids != list(range(count)):
-        raise TableError(f"environment ids must be consecutive from 0; found {ids}")
-    axis, name = ("graph", "env_id") if info.level == "graph" else ("node", "node_env_id")
-    env: Array = table.dense(axis, name)  # type: ignore[arg-type]
     invalid = np.flatnonzero((env < -1) | (env >= count))
     if len(invalid):
         raise TableError(

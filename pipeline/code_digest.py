@@ -1,8 +1,8 @@
 """Digest of the code that a stage can reach: the stage's module and everything it imports.
 
 The digest identifies the code that built an artifact. It is not part of a key. A reused artifact
-with another digest gives a note, a draft of another digest is discarded, and a worker with another
-digest refuses a job.
+with another digest gives a note, a draft with another digest is discarded, and a worker with
+another digest refuses a job.
 """
 
 from __future__ import annotations

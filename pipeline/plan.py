@@ -13,9 +13,10 @@ from gsx.pipeline.recipe import Recipe
 from gsx.pipeline.stage_order import STAGES
 from gsx.stages.stage import Stage
 from gsx.storage.artifacts.digest import sha256_file
-from gsx.storage.artifacts.manifest import Parent
+from gsx.storage.artifacts.manifest import Manifest, Parent
 from gsx.storage.artifacts.publish import Identity
 from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.corpora.portable_copies import identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
     for name in step.stage.local_options:
         config.pop(name, None)
     for name, value in step.stage.added_options.items():
-        if config[name] == value:
+        if name in config and config[name] == value:
             config.pop(name)
     return Identity(
         kind=step.stage.kind,
@@ -68,13 +69,8 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
         stage_version=step.stage.version,
         config=config,
         parents=tuple(
-            Parent(
-                role=role,
-                kind=artifact.manifest.kind,
-                key=artifact.key,
-                digest=artifact.manifest.digest,
-            )
-            for role, artifact in sorted(inputs.items())
+            Parent(role=role, kind=manifest.kind, key=manifest.key, digest=manifest.digest)
+            for role, manifest in sorted(_identities(inputs).items())
         ),
         raw={
             name: sha256_file(path)
@@ -83,6 +79,11 @@ def identity_of(step: Step, inputs: Mapping[str, Artifact]) -> Identity:
         seeds=step.stage.seeds(step.config),
         source=code_digest([step.stage.module]),
     )
+
+
+def _identities(inputs: Mapping[str, Artifact]) -> dict[str, Manifest]:
+    """Return the manifests of inputs by role; a portable copy counts as the corpus it holds."""
+    return {role: identity(artifact) for role, artifact in inputs.items()}
 
 
 def inspect_plan(

@@ -5,8 +5,13 @@
 dataset = "motif-size"
 num_graphs = 3000
 
-[describe]
+[generate]
+recipe = "combine-any"
+ratio = 0.25
 ```
+
+`recipe` in `[generate]` or `[augment]` stands for the options of a named recipe; other options of
+the section override them.
 """
 
 from __future__ import annotations
@@ -20,7 +25,9 @@ from typing import Any
 
 import msgspec
 
+from gsx import typed_values
 from gsx.errors import RecipeError, did_you_mean
+from gsx.pipeline.named_recipes import expand_recipe
 from gsx.pipeline.stage_order import STAGES, stage_named
 
 _FIELD = re.compile(r" - at `\$\.?([^`]*)`")
@@ -52,7 +59,7 @@ def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
     """Parse the text of a recipe; ``where`` is its name in error messages."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also integers of many digits, deep nesting
         raise RecipeError(f"{where} is not TOML: {error}") from error
     names = [stage.name for stage in STAGES]
     for section, options in document.items():
@@ -84,12 +91,14 @@ def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
 def parse_config(stage_name: str, options: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401
     """Validate the options of one stage and return its resolved config."""
     stage = stage_named(stage_name)
+    if "recipe" in options and stage_name in ("generate", "augment"):
+        options = expand_recipe(stage_name, options, where)
     fields = [field.name for field in msgspec.structs.fields(stage.config)]
     for key in options:
         if key not in fields:
             raise RecipeError(f"{where}: unknown option `{key}`. {did_you_mean(key, fields)}")
     try:
-        config = msgspec.convert(options, stage.config)
+        config = typed_values.convert(options, stage.config)
     except msgspec.ValidationError as error:
         raise RecipeError(f"{where}: {_format_validation_error(str(error))}") from error
     try:

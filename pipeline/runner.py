@@ -27,6 +27,9 @@ from gsx.stages.sharded_build import ShardedBuild
 from gsx.stages.stage import Progress, ignore_progress
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.event_log import EventLog
+from gsx.storage.artifacts.in_use import hold
+from gsx.storage.artifacts.lineage import lineage_manifests
+from gsx.storage.artifacts.lineage_records import record_manifests
 from gsx.storage.artifacts.publish import (
     BuildResult,
     Identity,
@@ -36,6 +39,7 @@ from gsx.storage.artifacts.publish import (
 )
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.artifacts.worker_upload import upload_records
+from gsx.storage.corpora.portable_copies import identity
 
 OpenProgress = Callable[[str], AbstractContextManager[Progress]]
 """Opens the progress display of a step, given the name of the step."""
@@ -58,6 +62,7 @@ def run_plan(
     shard; without it they are built in this process.
     """
     available = dict(artifacts or {})
+    printed: set[str] = set()
     with join_process_group() if num_launched_processes() > 1 else nullcontext() as rank:
         for index, step in enumerate(plan):
             missing = [name for name in step.inputs.values() if name not in available]
@@ -67,7 +72,7 @@ def run_plan(
                 )
             inputs = {role: available[name] for role, name in step.inputs.items()}
             identity = identity_of(step, inputs)
-            with open_progress(step.name) as progress:
+            with open_progress(step.name) as progress, hold(inputs.values()):
                 step_build = StepBuild(
                     step=step,
                     inputs=inputs,
@@ -85,10 +90,21 @@ def run_plan(
                 else:
                     built = build_on_other_rank(step, identity, inputs, store)
             if not rank:
+                _record_inputs(store, inputs)
                 step.stage.check_reused(step.config, built.artifact.manifest)
-                _report(step, built, notify)
+                _report(step, built, notify, printed)
             available[step.name] = built.artifact
             yield step, built
+
+
+def _record_inputs(store: Store, inputs: Mapping[str, Artifact]) -> None:
+    """Record the manifests of inputs outside of the store, and of their ancestors."""
+    for artifact in inputs.values():
+        if not store.contains(artifact):
+            manifests = {m.digest: m for m in lineage_manifests(store, artifact)}
+            manifests.pop(artifact.manifest.digest)
+            own = identity(artifact)
+            record_manifests(store.location, {**manifests, own.digest: own}.values())
 
 
 def run_preflight_checks(plan: tuple[Step, ...], artifacts: Mapping[str, Artifact]) -> None:
@@ -176,13 +192,20 @@ class StepBuild:
         )
 
 
-def _report(step: Step, built: BuildResult, notify: Callable[[str], None]) -> None:
-    """Print the notes and warnings of an artifact."""
+def _report(
+    step: Step, built: BuildResult, notify: Callable[[str], None], printed: set[str]
+) -> None:
+    """Print the notes and warnings of an artifact, but no warning twice.
+
+    A generated corpus repeats the warnings about the splits of its source.
+    """
     manifest = built.artifact.manifest
     if built.note:
         notify(built.note)
     for warning in manifest.warnings:
-        notify(f"{step.name}: {warning}")
+        if warning not in printed:
+            notify(f"{step.name}: {warning}")
+    printed.update(manifest.warnings)
     for dropped in manifest.dropped:
         example = f", such as {dropped.examples[0]}" if dropped.examples else ""
         notify(f"{step.name}: left out: {dropped.count:,} {dropped.reason}{example}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gsx.pipeline.recommend import stage as recommend
 from gsx.stages.augment import stage as augment
 from gsx.stages.bridge import stage as bridge
 from gsx.stages.convert import stage as convert
@@ -12,6 +13,7 @@ from gsx.stages.mask import stage as mask
 from gsx.stages.prepare import stage as prepare
 from gsx.stages.stage import Stage
 from gsx.stages.train import stage as train
+from gsx.storage.corpora.artifact_files import JsonFiles
 
 STAGES: tuple[Stage, ...] = (
     prepare.STAGE,
@@ -20,6 +22,7 @@ STAGES: tuple[Stage, ...] = (
     extract.STAGE,
     bridge.STAGE,
     mask.STAGE,
+    recommend.STAGE,
     generate.STAGE,
     augment.STAGE,
     train.STAGE,
@@ -29,3 +32,8 @@ STAGES: tuple[Stage, ...] = (
 def stage_named(name: str) -> Stage:
     """Return a stage by its name."""
     return next(stage for stage in STAGES if stage.name == name)
+
+
+def json_files(kind: str) -> JsonFiles | None:
+    """Return the types of all JSON files of a kind of artifact; None if no stage writes it."""
+    return next((stage.json_files() for stage in STAGES if stage.kind == kind), None)

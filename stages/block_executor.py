@@ -131,12 +131,19 @@ def _map_in_order(
 
     pending: list[Future[dict[str, Array]]] = []
     with ThreadPoolExecutor(len(workers)) as pool:
-        for block in blocks:
-            pending.append(pool.submit(process, block))
-            if len(pending) > 2 * len(workers):
+        try:
+            for block in blocks:
+                pending.append(pool.submit(process, block))
+                if len(pending) > 2 * len(workers):
+                    yield pending.pop(0).result()
+            while pending:
                 yield pending.pop(0).result()
-        while pending:
-            yield pending.pop(0).result()
+        except BaseException:  # do not wait for the blocks of the workers, which may take minutes
+            for future in pending:
+                future.cancel()
+            for worker in workers:
+                worker.kill()
+            raise
 
 
 class _Worker:
@@ -176,6 +183,10 @@ class _Worker:
                 f"{lines[-1] if lines else 'no output'}. Set `{VARIABLE}=1` to run without workers."
             )
         return result
+
+    def kill(self) -> None:
+        """Kill the process; a thread that waits for its result gets an error."""
+        self._process.kill()
 
     def stop(self) -> None:
         """Kill the process and wait for its end."""

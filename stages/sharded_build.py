@@ -16,6 +16,7 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from gsx.ragged import Ragged
+from gsx.storage.artifacts.atomic_files import translate_safetensors_errors
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.corpora.corpus_writer import Shard
@@ -70,11 +71,23 @@ def hashes_path(shard: Shard) -> str:
     return f"hashes/{Path(shard.path('parquet')).stem}.safetensors"
 
 
-def write_hashes(draft: Draft, name: str, blocks: Sequence[npt.NDArray[np.uint64]]) -> None:
-    """Write the WL hashes of a shard's graphs, given block by block."""
+def write_hashes(
+    draft: Draft,
+    name: str,
+    blocks: Sequence[npt.NDArray[np.uint64]],
+    labelled: Sequence[npt.NDArray[np.uint64]] = (),
+) -> None:
+    """Write the WL hashes of a shard's graphs, given block by block.
+
+    ``labelled`` are hashes of graphs with their labels, if there are any.
+    """
 
     def save(path: Path) -> None:
-        save_file({"wl": np.concatenate(blocks)}, path)
+        with translate_safetensors_errors():
+            arrays = {"wl": np.concatenate(blocks)}
+            if labelled:
+                arrays["labelled"] = np.concatenate(labelled)
+            save_file(arrays, path)
 
     draft.write(name, save)
 

@@ -13,6 +13,7 @@ from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.artifact_files import JsonFiles
 
 
 class Progress(Protocol):
@@ -38,6 +39,8 @@ class Stage:
     """Kind of the artifact that the stage writes."""
     config: type[Any]
     """Options of the stage, a frozen struct."""
+    json_files: Callable[[], JsonFiles]
+    """Return the types of all JSON files of the artifact. `gsx verify` reads them."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """Role of each artifact that the stage may read → name of the stage that writes it."""
     required_roles: Callable[[Any], frozenset[str]] | None = None
@@ -72,7 +75,7 @@ class Stage:
     """Options that describe this machine, such as paths and devices. They are not part of the key
     or the manifest."""
     added_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options added after the current version, with the value that keeps the old behaviour. An
+    """Options added after the current version, with the value that keeps the old behavior. An
     option with this value is not part of the key, so that existing artifacts are still found."""
 
     def inputs_of(self, config: Any) -> dict[str, str]:  # noqa: ANN401

@@ -19,7 +19,7 @@ def task_description(info: CorpusInfo) -> str:
     if info.task == "classification":
         text = f"Every {item} is one of {len(info.outputs)} classes ({names})"
     elif info.task in ("binary", "multitask"):
-        text = f"Every {item} says yes or no to {names}"
+        text = f"Every {item} has binary labels for {names}"
     else:
         text = f"Every {item} has a value of {names}"
     return f"{text}, scored by {METRIC_NAMES[info.metric]}."

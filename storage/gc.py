@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from gsx.errors import StoreError, UsageError
-from gsx.storage.artifacts.atomic_files import iter_files, remove_tree, translate_os_errors
+from gsx.storage.artifacts.atomic_files import translate_os_errors
+from gsx.storage.artifacts.in_use import lock_for_removal
 from gsx.storage.artifacts.lineage import descendants
 from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import MANIFEST
+from gsx.storage.artifacts.origin import remove_origin
 from gsx.storage.artifacts.publish import draft_folder, lock_path
+from gsx.storage.artifacts.safe_files import (
+    make_directory,
+    remove_beneath,
+    rename_beneath,
+    require_directory,
+    walk,
+)
 from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.artifacts.tags import TAGS, Tag, read_tags, remove_tag
 from gsx.storage.corpora.hot_cache import cached_digests, hot_cache_dir
 from gsx.storage.sharing.push_pull import TRANSFERS
 
 DRAFT = "abandoned draft"
+TRASH = ".trash"
 TRANSFER = "unfinished transfer"
 SUPERSEDED = "superseded generation"
 CACHE = "cache of a missing corpus"
+DANGLING = "tag of a missing artifact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +50,20 @@ class Garbage:
 
 def find_garbage(store: Store) -> Iterator[Garbage]:
     """Yield unlocked drafts and transfers, superseded generations and caches without a corpus."""
-    for path in sorted(draft_folder(store).glob("*")):
+    artifacts = list(store.artifacts()) if store.location.local is not None else []
+    for path in _children(draft_folder(store)):
         if _is_unlocked(lock_path(path)):
             yield Garbage(DRAFT, str(path), _total_bytes(path))
     if store.location.local is None:
         return
-    for path in sorted((store.location.local / TRANSFERS).glob("*")):
+    for path in _children(store.location.local / TRANSFERS):
         if _is_unlocked(lock_path(path)):
             yield Garbage(TRANSFER, str(path), _total_bytes(path))
-    for path in sorted((store.location.local / ".trash").glob("*")):
+    for path in _children(store.location.local / TRASH):
         yield Garbage("half-removed artifact", str(path), _total_bytes(path))
-    artifacts = list(store.artifacts())
-    yield from _superseded(artifacts)
+    tags = read_tags(store.location)
+    yield from _superseded(artifacts, {tag.digest for tag in tags.values()})
+    yield from _dangling_tags(store.location.local, tags, artifacts)
     digests = {artifact.manifest.digest for artifact in artifacts}
     for name in cached_digests():
         folder = hot_cache_dir(name)
@@ -56,9 +71,24 @@ def find_garbage(store: Store) -> Iterator[Garbage]:
             yield Garbage(CACHE, str(folder), _total_bytes(folder))
 
 
-def _superseded(artifacts: Sequence[Artifact]) -> Iterator[Garbage]:
-    """Yield generations with a newer one, unless another artifact needs exactly their content."""
-    needed = {parent.digest for artifact in artifacts for parent in artifact.manifest.parents}
+def _dangling_tags(
+    root: Path, tags: Mapping[str, Tag], artifacts: Sequence[Artifact]
+) -> Iterator[Garbage]:
+    """Yield tags of artifacts that the store does not have."""
+    present = {(a.manifest.kind, a.key, a.manifest.digest) for a in artifacts}
+    for name, tag in tags.items():
+        if (tag.kind, tag.key, tag.digest) not in present:
+            path = root / TAGS / f"{name}.json"
+            yield Garbage(DANGLING, str(path), path.stat().st_size)
+
+
+def _superseded(artifacts: Sequence[Artifact], tagged: Set[str]) -> Iterator[Garbage]:
+    """Yield generations with a newer one, unless something needs exactly their content.
+
+    ``tagged`` are the content digests of tags.
+    """
+    parents = {parent.digest for artifact in artifacts for parent in artifact.manifest.parents}
+    needed = parents | tagged
     newest = {(a.manifest.kind, a.key): a.manifest.digest for a in artifacts}
     last = {(a.manifest.kind, a.key): a.generation for a in artifacts}
     for artifact in artifacts:
@@ -84,9 +114,11 @@ def remove_garbage(store: Store, garbage: Garbage) -> bool:
         if not acquired:
             return False
         if garbage.what == SUPERSEDED:
-            _remove_artifact(store, path)
-        else:
-            remove_tree(path)
+            return _remove_artifact(store, path)
+        if garbage.what == DANGLING:
+            remove_tag(store.location, path.stem)
+            return True
+        remove_beneath(path.parent.parent, f"{path.parent.name}/{path.name}")
     return True
 
 
@@ -116,26 +148,38 @@ def list_artifacts(
 
 
 def remove_artifacts(store: Store, chosen: Sequence[Artifact]) -> None:
-    """Remove artifacts in reverse order, each atomically."""
+    """Remove artifacts in reverse order, each atomically, and their tags."""
     for artifact in reversed(chosen):
         consequence = "Some artifacts may have been removed."
         with translate_os_errors(artifact.location.url, consequence=consequence):
             if artifact.location.local is None:
                 _remove_remote(store, artifact.location)
-            else:
-                _remove_artifact(store, artifact.location.local)
+            elif not _remove_artifact(store, artifact.location.local):
+                raise StoreError(
+                    f"{artifact.location.url} is in use by another gsx process; not removed. "
+                    "Wait for it to finish, then run the command again."
+                )
+    removed = {(a.manifest.kind, a.key, a.manifest.digest) for a in chosen}
+    for name, tag in read_tags(store.location).items():
+        if (tag.kind, tag.key, tag.digest) in removed:
+            remove_tag(store.location, name)
 
 
-def _remove_artifact(store: Store, path: Path) -> None:
-    """Unpublish the artifact by a rename to the trash, then delete it."""
+def _remove_artifact(store: Store, path: Path) -> bool:
+    """Unpublish the artifact by a rename to the trash, then delete it; return False if in use."""
     root = store.location.local
-    if root is None or root.resolve() not in path.resolve().parents:
+    if root is None or root not in path.parents:
         raise StoreError(f"{path} is not inside the store {store.location.url}; not removed.")
-    trash = root / ".trash"
-    trash.mkdir(exist_ok=True)
-    target = trash / secrets.token_hex(8)
-    path.rename(target)
-    remove_tree(target)
+    name = path.relative_to(root).as_posix()
+    make_directory(root, TRASH)
+    target = f"{TRASH}/{secrets.token_hex(8)}"
+    with lock_for_removal(path) as acquired:
+        if not acquired:
+            return False
+        rename_beneath(root, name, target)
+    remove_origin(store.location.child(name))
+    remove_beneath(root, target)
+    return True
 
 
 def _remove_remote(store: Store, location: Location) -> None:
@@ -179,6 +223,16 @@ def _try_lock(path: Path | None) -> Iterator[bool]:
         lock.release()
 
 
+def _children(folder: Path) -> list[Path]:
+    """Return the sorted entries of an internal folder of a store; a link is an error."""
+    with contextlib.suppress(FileNotFoundError):
+        if require_directory(folder.parent, folder.name):
+            return sorted(folder.iterdir())
+    return []
+
+
 def _total_bytes(path: Path) -> int:
-    files = iter_files(path) if path.is_dir() and not path.is_symlink() else [path]
-    return sum(file.lstat().st_size for file in files)
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_size
+    return sum(status.st_size for _, status in walk(path.parent, path.name))

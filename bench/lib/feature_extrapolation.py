@@ -1,4 +1,4 @@
-"""Inputs of the FeatX benchmarks: graphs of fsmotif-size-color, all of whose features move."""
+"""Inputs of the FeatX benchmarks: graphs of fsmotif-size-color; all features are extrapolated."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DATASET = "fsmotif-size-color"
 GRAPHS = 50_000
 """Graphs that one run extrapolates."""
 SOURCE_GRAPHS = {"once": 83_333, "in_turns": 10_000}
-"""Size of the source corpus. Three of five graphs are for training, so GRAPHS extrapolates every
-training graph ``once``, or several times, ``in_turns``."""
+"""Size of the source corpus, of which three fifths are training graphs. GRAPHS graphs then use
+every training graph ``once``, or several times (``in_turns``)."""
 OPTIONS = {"featx": True, "options": "000"}
 ROUNDS = 41
 """Runs of a measurement in memory. The time of a copy depends on whether its memory was in use
@@ -29,7 +29,9 @@ before, and differs between runs by a factor of two and more."""
 
 def prepare_source(store: Path, source: str = "in_turns") -> Artifacts:
     """Return the source corpus and the feature mask; ``source`` is a key of SOURCE_GRAPHS."""
-    return prepare(store, DATASET, 'domains = ["0..1"]', f"num_graphs = {SOURCE_GRAPHS[source]}")
+    return prepare(
+        store, DATASET, 'feature_ranges = ["0..1"]', f"num_graphs = {SOURCE_GRAPHS[source]}"
+    )
 
 
 def prepare(

@@ -1,9 +1,9 @@
-"""Accuracy on coloured Motif by base graph, with original and with recoloured nodes.
+"""Accuracy on colored Motif by base graph, with original and with recolored nodes.
 
 ``python -m experiments.analysis.accuracy_by_base fsmotif-size-color`` reads the result files of
 datasets and their models in the store (``GSX_STORE``). Predictions are compared with the true
 motif, not with the noisy label. The second line of every run and split has all nodes in the first
-colour of the training set, which separates errors due to colour from errors due to structure.
+color of the training set, which separates errors due to color from errors due to structure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from experiments.analysis.trained_models import corpus_of, predict, result_files
 from gsx.ragged import Array
 from gsx.stages.prepare.colors import PALETTE
-from gsx.stages.prepare.synthetic.motif_graphs import BASES
+from gsx.stages.prepare.synthetic.base_graphs import BASES
 from gsx.storage.artifacts.store import Store
 from gsx.table import GraphTable
 
@@ -36,7 +36,7 @@ def main(datasets: Sequence[str]) -> None:
 
 
 def recolored(table: GraphTable) -> GraphTable:
-    """Return the graphs with all nodes in the first colour of the training set."""
+    """Return the graphs with all nodes in the first color of the training set."""
     color = np.asarray(PALETTE[0], dtype=np.float32)
     return table.with_columns(node={"node_feat": np.tile(color, (table.total_nodes, 1))})
 

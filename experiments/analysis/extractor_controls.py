@@ -62,10 +62,10 @@ def main() -> None:
     model = read_model(Path(built["path"]), split.train)
     whole = torch.from_numpy(predict(model, model.whole, held_out.graphs))
     label = predicted_label(whole, model.label_prior, model.task)
-    size_cost = extractor["quality"]["size_cost"]
+    size_penalty = extractor["quality"]["size_penalty"]
     extracted = find_candidates(model, held_out)
     random_score = rng(0, "results", "controls").random(held_out.graphs.total_nodes)
-    chosen = select_subgraphs(held_out, extracted, size_cost)
+    chosen = select_subgraphs(held_out, extracted, size_penalty)
 
     def chosen_by(score: Floats, target: torch.Tensor | None, cost: float) -> Bools:
         return select_subgraphs(held_out, candidates(model, held_out, score, target), cost)
@@ -73,8 +73,8 @@ def main() -> None:
     subgraphs = {
         "as_extracted": chosen,
         "most_information": chosen_by(extracted.score, None, 0.0),
-        "always_yes": chosen_by(extracted.score, torch.ones_like(label), size_cost),
-        "grown_at_random": chosen_by(random_score, label, size_cost),
+        "always_yes": chosen_by(extracted.score, torch.ones_like(label), size_penalty),
+        "grown_at_random": chosen_by(random_score, label, size_penalty),
         "random": random_subgraphs(held_out, random_score, chosen),
     }
     result = {

@@ -1,10 +1,18 @@
-"""Start local Dask workers, or connect to a running cluster."""
+"""Start local Dask workers, or connect to a running cluster.
+
+A Dask scheduler runs the code that its clients send. The scheduler of local workers therefore
+accepts only connections with the credentials of this run, which exist in memory alone: TLS, with
+certificates on both sides. Without them, every user of the machine could connect to its port.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +40,12 @@ DASK_CONFIG = {
     # The executor counts lost workers itself: it knows which task each of them was running.
     "distributed.scheduler.allowed-failures": 0,
 }
+WITHOUT_DASHBOARD: dict[str, list[str]] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+"""Configuration without any page; Dask opens its HTTP ports on loopback nevertheless."""
+_ANY_LOOPBACK_PORT = "127.0.0.1:0"
 
 
 def dask_executor_factory(
@@ -50,12 +64,14 @@ def dask_executor_factory(
     def open_executor(job: Job, draft: Draft, log: EventLog) -> Iterator[Executor]:
         with contextlib.ExitStack() as stack:
             # The scheduler of local workers creates a directory too, and never removes it.
-            config = {**DASK_CONFIG, "temporary-directory": str(draft.scratch)}
+            pages = {} if options.dashboard else WITHOUT_DASHBOARD
+            config = {**DASK_CONFIG, **pages, "temporary-directory": str(draft.scratch)}
             stack.enter_context(dask.config.set(config))
             stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
             overflowed_pids = stack.enter_context(_collect_overflowed_pids())
             client = stack.enter_context(_open_client(options, draft.scratch))
-            notify(f"dashboard of the workers: {client.dashboard_link}")
+            if options.dashboard:
+                notify(f"dashboard of the workers: {client.dashboard_link}")
             yield DaskExecutor(client, job, log, overflowed_pids, notify)
 
     return open_executor
@@ -83,13 +99,16 @@ def _open_client(options: ClusterOptions, scratch: Path) -> Iterator[distributed
             f"--memory-limit must be a size such as 4GB; got `{options.memory_limit}`"
         ) from error
     with (
+        _end_workers_on_sigterm(),
         distributed.LocalCluster(
             n_workers=options.workers,
             threads_per_worker=1,
             processes=True,
             memory_limit=limit or "auto",
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
+            dashboard_address=_ANY_LOOPBACK_PORT,
+            scheduler_kwargs={"dashboard": options.dashboard},
+            security=_temporary_credentials(),
             local_directory=str(scratch),
             silence_logs=logging.CRITICAL,
             preload=["gsx.pipeline.distributed.worker_tasks"],
@@ -97,6 +116,42 @@ def _open_client(options: ClusterOptions, scratch: Path) -> Iterator[distributed
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@contextlib.contextmanager
+def _end_workers_on_sigterm() -> Iterator[None]:
+    """End the block on SIGTERM, and then this process.
+
+    A process that dies at once leaves semaphores, about which Python's resource tracker warns.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received = []
+
+    def interrupt(*_: object) -> None:
+        received.append(True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second signal ends the process at once
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+        if received:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _temporary_credentials() -> distributed.Security:
+    """Return a new key and certificate, which only the processes of this run know."""
+    try:
+        security: distributed.Security = distributed.Security.temporary()
+    except ImportError as error:
+        raise UsageError(
+            f"--workers needs the package cryptography ({error}): pip install 'gsx[pipeline]'"
+        ) from error
+    return security
 
 
 @contextlib.contextmanager

@@ -20,6 +20,8 @@ class ClusterOptions:
     """Address of the scheduler of a running cluster."""
     memory_limit: str = "auto"
     """Memory limit of each local worker process."""
+    dashboard: bool = False
+    """Whether to serve Dask's dashboard, to every user of this machine, on loopback."""
 
     @property
     def enabled(self) -> bool:

@@ -23,6 +23,7 @@ import distributed
 import msgspec
 from distributed.scheduler import KilledWorker
 
+from gsx import typed_values
 from gsx.errors import PartialError
 from gsx.pipeline.distributed.retry import TaskAttempts
 from gsx.pipeline.distributed.tasks import (
@@ -169,7 +170,7 @@ class DaskExecutor:
         """Return the result of a finished task; None if it must run again."""
         try:
             encoded = future.result() if data is None else data
-            result = msgspec.msgpack.decode(encoded, type=Result)
+            result = typed_values.decode_msgpack(encoded, Result)
         except KilledWorker as error:
             return self._result_of_lost_worker(number, error, task, kind, attempts)
         except (CancelledError, OSError, distributed.client.FutureCancelledError) as error:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from gsx import typed_values
 from gsx.errors import StoreError, UsageError
+from gsx.escape import redact_urls
 from gsx.pipeline.code_digest import code_digest
 from gsx.pipeline.distributed.build_shards import build_shard
 from gsx.pipeline.distributed.malloc import keep_freed_memory
@@ -76,7 +78,7 @@ def run_task(number: int, function: Callable[[], Result]) -> Result:
 @functools.lru_cache(maxsize=1)
 def _check_job(data: bytes) -> None:
     """Reject a job of a client with different code or package versions."""
-    job = msgspec.json.decode(data, type=Job)
+    job = typed_values.decode_json(data, Job)
     require_same_versions(job)
     stage = stage_named(job.stage)
     require_same_code(job, code_digest([stage.module]))
@@ -115,18 +117,18 @@ def _open_build(data: bytes) -> tuple[Job, ShardedBuild, list[ShardPlan]]:
     if data not in _open_builds:
         _open_builds.clear()
         keep_freed_memory()
-        job = msgspec.json.decode(data, type=Job)
+        job = typed_values.decode_json(data, Job)
         require_same_versions(job)
         stage = stage_named(job.stage)
-        config = msgspec.convert(job.config, stage.config)
+        config = typed_values.convert(job.config, stage.config)
         inputs = {role: Artifact.open(Location.at(url)) for role, url in job.inputs.items()}
         identity = identity_of(Step(stage, config, stage.inputs_of(config)), inputs)
         require_same_code(job, identity.source)
         if identity.key != job.key or stage.open_sharded_build is None:
             raise StoreError(
                 f"this worker finds different inputs of `{job.stage}` than the client at "
-                f"{', '.join(job.inputs.values())}. All machines must reach the same store under "
-                "the same name."
+                f"{redact_urls(', '.join(job.inputs.values()))}. All machines must reach "
+                "the same store under the same name."
             )
         sharded_build = stage.open_sharded_build(config, inputs)
         _open_builds[data] = job, sharded_build, list(sharded_build.plans)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gsx.errors import UsageError
+from gsx.schema import CorpusInfo
 from gsx.stages.train.algorithms.vrex import VREx
 
 Values = Mapping[str, tuple[Any, ...]]
@@ -15,14 +16,14 @@ Values = Mapping[str, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningMethod:
-    """How a method makes its training corpus, and what is searched."""
+    """How a method builds its training corpus, and its search space."""
 
     corpus_stage: str | None
     """Stage that writes the corpus; None trains on the source corpus."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Options of that stage that select the method."""
     values: Values
-    """The search space of the paper."""
+    """The search space: that of the paper, and the options that the paper does not have."""
     sections: tuple[str, ...] = ()
     """Stages other than training whose options may be tuned; stages whose options decide which
     other options matter come first."""
@@ -39,7 +40,7 @@ SPLICE_VALUES: Values = {
     "generate.bridges": ("learned", "random"),
     "generate.f": ([2, 2], [3, 3], [4, 4]),
     "generate.ratio": (0.6, 0.8, 1.0),
-    "generate.partners": ("any", "same-class", "same-piece"),
+    "generate.partners": ("any", "same-class", "same-component"),
     "bridge.attribute_weight": (1.5, 1.0, 0.5, 0.1),
     "bridge.kl_weight": (1.5, 1.0, 0.5, 0.1, 1e-3),
 }
@@ -48,6 +49,18 @@ FEATX_VALUES: Values = {
     "generate.featx_shape": (2.0, 3.0, 5.0, 7.0, 9.0),
     "generate.featx_scale": (0.5, 1.0, 2.0),
 }
+EXTENSION_VALUES: Values = {
+    "generate.labels": ("average", "any", "all"),
+    "generate.grow": (0.0, 1.0, 2.0),
+    "generate.fragments": (0, 3),
+    "generate.ports": ("any", "own"),
+}
+"""Options of splicing that the paper does not have."""
+FEATX_EXTENSION_VALUES: Values = {
+    "generate.featx_partner": ("node", "ranked"),
+    "generate.featx_ends": ("around", "mirror"),
+}
+"""Options of feature extrapolation that the paper does not have."""
 RATE_VALUES: Values = {"augment.rate": (0.05, 0.1, 0.15, 0.2, 0.3)}
 G_MIXUP_VALUES: Values = {
     "augment.ratio": (0.1, 0.2, 0.3),
@@ -68,20 +81,26 @@ def _augmentation(name: str, values: Values, *levels: str) -> TuningMethod:
 METHODS: Mapping[str, TuningMethod] = {
     "g-splice": TuningMethod(
         corpus_stage="generate",
-        values={**SPLICE_VALUES, **ALGORITHM_VALUES},
+        values={**SPLICE_VALUES, **EXTENSION_VALUES, **ALGORITHM_VALUES},
         sections=("generate", "bridge", "extract"),
         levels=("graph",),
     ),
     "featx": TuningMethod(
         corpus_stage="generate",
         fixed={"featx": True, "options": "000"},
-        values={**FEATX_VALUES, **ALGORITHM_VALUES},
+        values={**FEATX_VALUES, **FEATX_EXTENSION_VALUES, **ALGORITHM_VALUES},
         sections=("generate", "mask"),
     ),
     "g-splice+featx": TuningMethod(
         corpus_stage="generate",
         fixed={"featx": True},
-        values={**SPLICE_VALUES, **FEATX_VALUES, **ALGORITHM_VALUES},
+        values={
+            **SPLICE_VALUES,
+            **EXTENSION_VALUES,
+            **FEATX_VALUES,
+            **FEATX_EXTENSION_VALUES,
+            **ALGORITHM_VALUES,
+        },
         sections=("generate", "bridge", "extract", "mask"),
         levels=("graph",),
     ),
@@ -102,3 +121,25 @@ def check_applies(method: str, level: str, corpus_name: str) -> None:
             f"{method} needs {levels[0]} labels, but {corpus_name} has {level} labels. Choose "
             f"another `--method`: {applicable}."
         )
+
+
+def applicable_values(values: Values, info: CorpusInfo, *, molecules: bool) -> dict[str, Any]:
+    """Return the values of every option that apply to a corpus.
+
+    An option of which no value applies keeps its values, and its trials fail with the reason.
+    """
+    single = info.task == "binary" and len(info.outputs) == 1
+    impossible: dict[str, tuple[Any, ...]] = {}
+    if info.task not in ("binary", "multitask"):
+        impossible["generate.labels"] = ("any", "all")
+    if info.task != "classification" and not single:
+        impossible["generate.partners"] = ("same-class",)
+    if info.level == "node":
+        impossible["generate.featx_partner"] = ("ranked",)
+    result: dict[str, Any] = {}
+    for name, listed in values.items():
+        kept = tuple(value for value in listed if value not in impossible.get(name, ()))
+        if molecules and name in ("generate.grow", "generate.chords"):
+            kept = tuple(value for value in listed if not value)
+        result[name] = kept or listed
+    return result

@@ -42,6 +42,8 @@ NOT_TUNABLE = ("seed", "source", "device", "formats", "shard_graphs", "augmented
 """Options that do not change what a model learns, or that trials set themselves."""
 
 _FEATX_OPTIONS = tuple(name.partition(".")[2] for name in FEATX_VALUES)
+_NEEDED_BITS = {"grow": 1, "fragments": 1, "ports": 1, "labels": 2}
+"""Option of splicing → position of the bit of `options` without which it has no effect."""
 Params = Mapping[str, str]
 """Option, as ``stage.option`` → its value as JSON."""
 
@@ -80,6 +82,9 @@ class SearchSpace:
         if stage == "train":
             algorithm = params.get("train.learner")
             return algorithm is None or uses_option(json.loads(algorithm), option)
+        if stage == "generate" and option in _NEEDED_BITS:
+            connected = params.get("generate.bridges") != '"none"'
+            return bits[_NEEDED_BITS[option]] == "1" and (connected or option == "labels")
         always = ("options", "ratio", "balanced")
         return stage != "generate" or option in always or option in _FEATX_OPTIONS or bits != "100"
 

@@ -7,13 +7,16 @@ contains no test scores, so no proposal can depend on one.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+import msgspec
 from filelock import FileLock, Timeout
 
+from gsx import typed_values
 from gsx.errors import StoreError, UsageError
 from gsx.pipeline.tuning.search_space import SearchSpace
 from gsx.seeds import rng, stream_key
@@ -26,6 +29,15 @@ NUM_STARTUP_TRIALS = 8
 """Random trials before proposals depend on earlier scores."""
 MAX_DRAWS = 100
 """Random draws of new params before all combinations are enumerated."""
+
+
+class TrialDetails(TypedDict, total=False):
+    """Keys of the artifacts of a trial, or the ``reason`` of the failure."""
+
+    reason: str
+    corpus_key: str
+    model_keys: list[str]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +58,7 @@ class FinishedTrial:
     params: dict[str, str]
     score: float | None
     """Score on OOD validation, mean over seeds; None if the trial failed."""
-    details: dict[str, Any]
-    """Keys of the artifacts, or the ``reason`` of the failure."""
+    details: TrialDetails
 
 
 class Study:
@@ -65,7 +76,7 @@ class Study:
             ) from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna, self._space, self._seed = optuna, space, seed
-        self._larger_is_better = larger_is_better
+        self._larger_is_better, self._path = larger_is_better, path
         exists = path.is_file() and path.stat().st_size > 0
         try:
             storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
@@ -77,11 +88,15 @@ class Study:
                     storage=storage,
                     direction="maximize" if larger_is_better else "minimize",
                 )
-        except (ValueError, KeyError, TypeError, AssertionError) as error:
-            raise StoreError(
-                f"{path} is not a study that Optuna {optuna.__version__} can read ({error}). Move "
-                "the file away: trained models are kept, and a new study reuses them."
-            ) from error
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            AssertionError,
+            RecursionError,
+        ) as error:
+            raise self._unreadable(str(error)) from error
 
     def resume(self) -> None:
         """Enqueue the trials that an earlier run did not finish."""
@@ -132,7 +147,7 @@ class Study:
                 number=number,
                 params=dict(trial.params),
                 score=trial.value if trial.state == state.COMPLETE else None,
-                details=dict(trial.user_attrs),
+                details=cast("TrialDetails", dict(trial.user_attrs)),
             )
             for number, trial in enumerate(ended)
         ]
@@ -168,7 +183,35 @@ class Study:
         return next((p for p in candidates if frozenset(p.items()) not in tried), None)
 
     def _trials(self, *states: optuna.trial.TrialState) -> list[optuna.trial.FrozenTrial]:
-        return self._study.get_trials(deepcopy=False, states=states or None)
+        trials = self._study.get_trials(deepcopy=False, states=states or None)
+        for trial in trials:
+            self._check(trial)
+        return trials
+
+    def _check(self, trial: optuna.trial.FrozenTrial) -> None:
+        """Raise StoreError if a trial has other options, values or details than gsx writes."""
+        values = trial.values or ()
+        complete = trial.state == self._optuna.trial.TrialState.COMPLETE
+        options = self._space.values.keys()
+        if (
+            any(
+                name not in options or value not in self._space.encoded_values(name)
+                for name, value in trial.params.items()
+            )
+            or (complete and len(values) != 1)
+            or not all(math.isfinite(value) for value in values)
+        ):
+            raise self._unreadable(f"trial {trial.number} has other options or scores")
+        try:
+            typed_values.convert(trial.user_attrs, TrialDetails)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise self._unreadable(f"trial {trial.number}: {error}") from error
+
+    def _unreadable(self, reason: str) -> StoreError:
+        return StoreError(
+            f"{self._path} is not a study that Optuna {self._optuna.__version__} can read "
+            f"({reason}). Move the file away: trained models are kept, and a new study reuses them."
+        )
 
 
 @contextlib.contextmanager

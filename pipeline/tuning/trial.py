@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gsx.errors import GsxError, StageError, UsageError
+from gsx.errors import ArtifactError, GsxError, StageError, UsageError
 from gsx.pipeline.plan import Step
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.runner import OpenProgress, run_plan
@@ -19,6 +19,7 @@ from gsx.pipeline.stage_order import stage_named
 from gsx.pipeline.tuning.search_space import Params, stage_options
 from gsx.stages.stage import ignore_progress
 from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.corpora.summary import model_scores, selected_rule
 
 PRETRAINED_STAGES = ("extract", "bridge", "mask")
 """Stages whose artifacts generation may need, in order."""
@@ -83,9 +84,18 @@ def score_trial(
 
 
 def validation_score(model: Artifact) -> float:
-    """Return the best score of a model on OOD validation, the only score that a study may use."""
-    selection = model.manifest.summary["quality"]["selection"]
-    score: float = selection[SELECTION_SPLIT][SELECTION_SPLIT]
+    """Return the score of a model on OOD validation, the only score that a study may use.
+
+    The epoch is the one that the model's selection rule reports.
+    """
+    quality = model_scores(model.manifest)
+    scores = quality["selection"].get(selected_rule(quality), {})
+    score: float | None = scores.get(SELECTION_SPLIT)
+    if score is None:
+        raise ArtifactError(
+            f"model {model.key[:12]} has no score on {SELECTION_SPLIT}. Train it again with "
+            "`--force`."
+        )
     return score
 
 

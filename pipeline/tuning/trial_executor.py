@@ -11,7 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from gsx import typed_values
 from gsx.errors import PartialError, StoreError
+from gsx.escape import redact_urls
 from gsx.pipeline.code_digest import code_digest
 from gsx.pipeline.distributed.tasks import (
     OUT_OF_MEMORY,
@@ -94,7 +96,7 @@ def run_trials_on(
             )
         if failure is not None:
             raise failure.to_exception()
-        trial_result = msgspec.json.decode(result.data, type=TrialResult)
+        trial_result = typed_values.decode_json(result.data, TrialResult)
         trial = trials[result.number]
         log.write(
             "trial", trial=trial.number, chosen=trial.params, score=trial_result.score,
@@ -113,7 +115,7 @@ def run_trial_task(job: bytes, number: int, data: bytes, scratch: str) -> Result
     del scratch
 
     def run() -> Result:
-        params = msgspec.json.decode(data, type=dict[str, str])
+        params = typed_values.decode_json(data, dict[str, str])
         return Result(number=number, data=msgspec.json.encode(_score_on_worker(job, params)))
 
     return run_task(number, run)
@@ -123,16 +125,17 @@ def _score_on_worker(data: bytes, params: Params) -> TrialResult:
     """Check that this worker has the client's code, packages and corpus, and run a trial."""
     from gsx.pipeline.distributed.worker_tasks import require_same_code, require_same_versions
 
-    job = msgspec.json.decode(data, type=Job)
+    job = typed_values.decode_json(data, Job)
     require_same_versions(job)
     require_same_code(job, _code_digest())
     source = Artifact.open(Location.at(job.inputs["prepare"]))
     if source.manifest.digest != job.key:
         raise StoreError(
-            f"this worker finds a different corpus than the client at {job.inputs['prepare']}. All "
-            "machines must reach the same store under the same name."
+            "this worker finds a different corpus than the client at "
+            f"{redact_urls(job.inputs['prepare'])}. All machines must reach the same store under "
+            "the same name."
         )
-    shared = msgspec.convert(job.config["shared"], SharedOptions)
+    shared = typed_values.convert(job.config["shared"], SharedOptions)
     return score_trial(shared, params, source, Store.at(job.config["store"]))
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from gsx.errors import StageError, UsageError
 from gsx.pipeline.distributed.tasks import ExecutorFactory
 from gsx.pipeline.runner import OpenProgress
@@ -17,9 +19,17 @@ from gsx.pipeline.stage_order import stage_named
 from gsx.pipeline.tuning.search_presets import check_applies
 from gsx.pipeline.tuning.search_space import SearchSpace
 from gsx.pipeline.tuning.study import FinishedTrial, Study, Trial, study_lock
-from gsx.pipeline.tuning.trial import SELECTION_SPLIT, SharedOptions, TrialArtifacts, run_trial
+from gsx.pipeline.tuning.trial import (
+    SELECTION_SPLIT,
+    SharedOptions,
+    TrialArtifacts,
+    TrialResult,
+    run_trial,
+    score_trial,
+)
 from gsx.pipeline.tuning.trial_executor import trial_executor
 from gsx.schema import CorpusInfo
+from gsx.storage.artifacts.atomic_files import translate_os_errors
 from gsx.storage.artifacts.digest import canonical_json, sha256_bytes
 from gsx.storage.artifacts.publish import draft_folder
 from gsx.storage.artifacts.store import Artifact, Store
@@ -63,6 +73,8 @@ class TuningResult:
 
     path: Path
     """Path of the study."""
+    baseline: TrialResult
+    """Result without augmentation: training on the source corpus with the shared options."""
     trials: list[FinishedTrial]
     best: FinishedTrial
     artifacts: TrialArtifacts
@@ -104,9 +116,13 @@ def tune(
     rounds before it. ``open_executor`` starts workers that run the trials of a round in parallel.
     """
     path, shared = request.study_path(store), request.shared
-    with study_lock(path):
+    with (
+        translate_os_errors(str(path.parent), consequence="Finished trials are kept."),
+        study_lock(path),
+    ):
         study = Study(path, request.space, seed=shared.seed, larger_is_better=larger_is_better)
         study.resume()
+        baseline = _score_baseline(shared, source, store, open_progress, notify)
         with trial_executor(
             shared,
             source,
@@ -129,13 +145,31 @@ def tune(
     if best is None:
         reason = finished[-1].details["reason"] if finished else "no trial was run"
         raise StageError(f"none of {len(finished)} trials has a score; the last one: {reason}")
-    # All artifacts exist already, unless somebody removed them in the meantime.
+    # All artifacts exist already, unless they were removed during the search.
     artifacts = run_trial(shared, best.params, source, store, open_progress=open_progress)
-    return TuningResult(path=path, trials=finished, best=best, artifacts=artifacts)
+    return TuningResult(
+        path=path, baseline=baseline, trials=finished, best=best, artifacts=artifacts
+    )
+
+
+def _score_baseline(
+    shared: SharedOptions,
+    source: Artifact,
+    store: Store,
+    open_progress: OpenProgress,
+    notify: Callable[[str], None],
+) -> TrialResult:
+    """Train on the source corpus, with the options that all trials share."""
+    unaugmented = msgspec.structs.replace(shared, corpus_stage=None)
+    result = score_trial(unaugmented, {}, source, store, open_progress=open_progress, notify=notify)
+    if result.score is None:
+        raise StageError(f"training on the source corpus failed: {result.details['reason']}")
+    notify(f"none: {SELECTION_SPLIT} {result.score:.2f}")
+    return result
 
 
 def _propose_round(study: Study, size: int) -> list[Trial]:
-    """Propose the rest of the current round; fewer trials if no combination is left."""
+    """Propose the remaining trials of the current round; fewer if no combination is left."""
     proposed: list[Trial] = []
     for _ in range(size - len(study.finished_trials()) % size):
         trial = study.ask(pending=proposed)

@@ -18,8 +18,8 @@ def drop_nodes(
 ) -> tuple[GraphTable, Ints]:
     """Return the induced subgraphs of the remaining nodes, and each node's old number.
 
-    A graph that would lose all nodes keeps one: the node with the largest random number, which a
-    rising rate would drop last.
+    A graph that would lose all nodes keeps one: the node with the largest random number, the
+    last to be dropped as the rate increases.
     """
     graph = row_indices(graphs.node_ptr)
     number = stream.random(graphs.total_nodes)

@@ -1,6 +1,6 @@
 """Graphons as step functions: estimate them from aligned graphs, and sample graphs from them.
 
-Nodes are aligned by degree: rank 0 is the node with the most neighbours (Han et al. 2022).
+Nodes are aligned by degree: rank 0 is the node with the most neighbors (Han et al. 2022).
 """
 
 from __future__ import annotations

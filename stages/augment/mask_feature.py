@@ -36,7 +36,7 @@ def mask_features(
 def mask_rows(
     features: Features, rows: Ints, rate: float, mode: MaskMode, stream: np.random.Generator
 ) -> Features:
-    """Return features ``[N, F]`` with values of the given rows masked; other rows keep their bits.
+    """Return features ``[N, F]`` with values of the given rows masked; other rows are unchanged.
 
     The rows belong to one graph, so ``columns`` masks the same features in all of them. Masked
     values of sparse features are removed.

@@ -3,7 +3,7 @@
 Node i of a replica is node i of its source graph, so methods that remove nodes are not available. A
 replica with masked features stores no edges and shares those of its source; a replica with dropped
 edges stores the remaining ones (docs/adr/0007). Features are masked in training nodes only;
-held-out nodes keep theirs bit by bit.
+those of held-out nodes are bit-identical.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def check_config(config: AugmentConfig, info: CorpusInfo) -> None:
     """Raise if a method or an option does not apply to labelled nodes."""
     if config.method not in ("drop-edge", "mask-feature"):
         raise UsageError(
-            f"{config.method} needs labelled graphs; {info.name} labels nodes, and a replica must "
-            "keep all nodes of its graph. Use drop-edge or mask-feature."
+            f"{config.method} needs labelled graphs; {info.name} has node labels, and a replica "
+            "must keep all nodes of its graph. Use drop-edge or mask-feature."
         )
     if config.augmented_only:
         raise UsageError(
@@ -161,4 +161,6 @@ def check_config(config: AugmentConfig, info: CorpusInfo) -> None:
             f"`--augmented-only` out, and train with `--origin {origin_of(config.method)}`."
         )
     if config.count is not None or config.ratio not in (None, 1.0):
-        raise UsageError(f"{info.name} labels nodes: set the number of replicas with `--replicas`")
+        raise UsageError(
+            f"{info.name} has node labels: set the number of replicas with `--replicas`"
+        )

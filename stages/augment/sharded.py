@@ -177,19 +177,19 @@ class AugmentBuild:
             "method": self._config.method,
             "graphs": total["graphs"],
             **duplicate_counts(self._planned, read, draft, train, held_out),
-            "refused": {"held-out graph": total["held_out"]} if total["held_out"] else {},
+            "rejected": {"held-out graph": total["held_out"]} if total["held_out"] else {},
         }
         if isinstance(self._augmenter, GMixup):
             return quality | _mixup_quality(self._augmenter)
         removed_share = round(total["lost"] / max(total["whole"], 1), 6)
-        return quality | {"unchanged": total["unchanged"], "lost": removed_share}
+        return quality | {"unchanged": total["unchanged"], "removed_fraction": removed_share}
 
     def _warnings(self) -> list[str]:
         if not is_molecular(self._corpus.info):
             return []
         return [
-            f"graphs of {self._config.method} are no molecules: they have no SMILES, and features "
-            "of atoms are not computed anew"
+            f"graphs of {self._config.method} are not valid molecules: they have no SMILES, "
+            "and atom features are not recomputed"
         ]
 
 

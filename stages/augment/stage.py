@@ -14,6 +14,7 @@ from gsx.stages.augment.config import AugmentConfig, resolve
 from gsx.stages.sharded_build import ShardedBuild
 from gsx.stages.stage import Stage
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.corpus_files import CORPUS_FILES
 
 
 def open_build(config: AugmentConfig, inputs: Mapping[str, Artifact]) -> ShardedBuild:
@@ -27,8 +28,8 @@ def open_build(config: AugmentConfig, inputs: Mapping[str, Artifact]) -> Sharded
         return ReplicaBuild(config, inputs)
     if config.replicas is not None:
         raise UsageError(
-            f"{info.name} labels graphs; replicas are for labelled nodes. Set the number of graphs "
-            "with `--ratio` or `--count`."
+            f"{info.name} has graph labels; replicas are for labelled nodes. Set the number of "
+            "graphs with `--ratio` or `--count`."
         )
     return AugmentBuild(config, inputs)
 
@@ -39,6 +40,7 @@ STAGE = Stage(
     version=1,
     kind="corpus",
     config=AugmentConfig,
+    json_files=lambda: CORPUS_FILES,
     inputs={"corpus": "prepare"},
     resolve=resolve,
     open_sharded_build=open_build,

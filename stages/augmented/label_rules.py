@@ -3,10 +3,13 @@
 A spliced graph is the union of its components plus bridges. Each component has a coefficient: its
 multiplicity for whole graphs and causal subgraphs, 0 for environmental subgraphs, which carry no
 label. The paper averages the labels with these coefficients (structural linear extrapolation); the
-rules ``any`` and ``all`` are the logical OR and AND of binary labels.
+rules ``any`` and ``all`` are the logical OR and AND of binary labels. For values that depend on
+size, ``sum`` adds labels, and ``size-scaled`` moves their mean along the training trend over size.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +19,54 @@ from gsx.ragged import Array, Ints
 Floats = npt.NDArray[np.float64]
 
 
-def spliced_labels(rule: str, y: Array, coefficients: Floats, counts: Ints) -> Array:
-    """Return the label of every spliced graph by the rule ``average``, ``any`` or ``all``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizes:
+    """Sizes that the rule ``size-scaled`` needs."""
+
+    parents: Ints
+    """``[P]`` number of nodes of the source graph of every component."""
+    graphs: Ints
+    """``[G]`` number of nodes of every spliced graph."""
+    slope: Floats
+    """``[C]`` change of every label per node among training graphs."""
+
+
+def size_slope(nodes: Ints, y: Array) -> Floats:
+    """Return the slope of a linear regression of every label on the number of nodes, ``[C]``.
+
+    0 for labels that are always missing, and if all graphs have the same size.
+    """
+    slope = np.zeros(y.shape[1])
+    for column, values in enumerate(y.T):
+        present = ~np.isnan(values)
+        size = nodes[present] - nodes[present].mean() if present.any() else nodes[:0]
+        if len(size) and size.any():
+            slope[column] = size @ values[present].astype(np.float64) / (size @ size)
+    return slope
+
+
+def spliced_labels(
+    rule: str, y: Array, coefficients: Floats, counts: Ints, sizes: Sizes | None = None
+) -> Array:
+    """Return the label of every spliced graph by a label rule; ``size-scaled`` needs ``sizes``.
 
     ``y`` ``[P, C]`` are the labels of all components, ``coefficients`` ``[P]`` their coefficients,
     and ``counts`` ``[G]`` the number of components of each graph. With a single component that has
-    a coefficient, all rules return its label. Returns ``[G, C]``.
+    a coefficient, all rules but ``size-scaled`` return its label. Returns ``[G, C]``.
     """
     if rule == "average":
         return average_labels(y, coefficients, counts)
+    if rule == "sum":
+        graph = np.repeat(np.arange(len(counts)), counts)
+        total = np.zeros((len(counts), y.shape[1]))
+        votes = coefficients[:, None]
+        np.add.at(total, graph, np.where(votes > 0, y * votes, 0))
+        return total.astype(np.float32)
+    if rule == "size-scaled":
+        assert sizes is not None
+        without_size = y - sizes.slope * sizes.parents[:, None]
+        mean = average_labels(without_size, coefficients, counts)
+        return np.asarray(mean + sizes.slope * sizes.graphs[:, None], dtype=np.float32)
     return dominant_labels(y, coefficients, counts, 1.0 if rule == "any" else 0.0)
 
 

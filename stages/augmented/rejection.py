@@ -17,6 +17,8 @@ from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.corpus_writer import Shard
 from gsx.storage.corpora.count_distinct import count_distinct
 
+LABELLED = "labelled"
+"""Name of the hashes of graphs with their labels in a file of hashes."""
 DRAWS_BEFORE_REPLACEMENT = 12
 """Rejected draws of a graph after which another graph of the block replaces it."""
 DRAWS_FOR_HALF = 24
@@ -42,14 +44,24 @@ def held_out_hashes(corpus: Corpus) -> Hashes:
 
 
 def duplicate_counts(
-    shards: Iterable[Shard], read: ReadFile, draft: Draft, train: Hashes, held_out: Hashes
+    shards: Iterable[Shard],
+    read: ReadFile,
+    draft: Draft,
+    train: Hashes,
+    held_out: Hashes,
+    train_labelled: Hashes | None = None,
 ) -> dict[str, int]:
     """Count the distinct graphs of some shards, and those that equal a source graph.
 
-    Shards are read one at a time, so memory does not grow with their number.
+    Label conflicts are the further labels of graphs that occur with more than one label. With
+    ``train_labelled``, the hashes of training graphs with their labels, graphs are also counted
+    that equal a training graph with another label. Shards are read one at a time, so memory does
+    not grow with their number.
     """
     references = [np.unique(train), held_out]
     matches = [0, 0]
+    contradictions = 0
+    shards = list(shards)
 
     def shard_hashes() -> Iterator[Hashes]:
         for shard in shards:
@@ -58,9 +70,25 @@ def duplicate_counts(
                 matches[index] += int(contained_in(hashes, reference).sum())
             yield hashes
 
+    def labelled() -> Iterator[Hashes]:
+        nonlocal contradictions
+        for shard in shards:
+            arrays = load(read(hashes_path(shard)))
+            if LABELLED not in arrays:
+                continue
+            if train_labelled is not None:
+                in_training = contained_in(arrays["wl"], references[0])
+                same_label = contained_in(arrays[LABELLED], np.unique(train_labelled))
+                contradictions += int((in_training & ~same_label).sum())
+            yield arrays[LABELLED]
+
     distinct = count_distinct(shard_hashes(), draft.scratch)
+    with_labels = count_distinct(labelled(), draft.scratch)
+    conflicts = {"label_conflicts": with_labels - distinct} if with_labels else {}
     return {
         "distinct": distinct,
         "same_as_training": matches[0],
         "overlap_with_held_out": matches[1],
+        **conflicts,
+        **({} if train_labelled is None else {"contradicts_training": contradictions}),
     }

@@ -112,7 +112,8 @@ def finish_replicas(
     stats: Sequence[ShardStats],
     formats: Sequence[Format],
     quality: Mapping[str, Any],
+    warnings: Sequence[str] = (),
 ) -> StageResult:
     """Link the source shards and write the metadata of a corpus with replicas."""
     linked = link_corpus(draft, corpus, len(stats), formats, SPLIT)
-    return finish_augmented(draft, info, [*linked, *stats], quality)
+    return finish_augmented(draft, info, [*linked, *stats], quality, warnings)

@@ -79,16 +79,18 @@ def write_shard_with_hashes(
     hashes: Sequence[Hashes],
     formats: Sequence[Format],
     stats: Callable[[], Mapping[str, Any]],
+    labelled: Sequence[Hashes] = (),
 ) -> dict[str, Any]:
     """Write one shard and the hashes of its graphs, unless both exist, and return its statistics.
 
-    ``tables`` yields the graphs, and the caller appends their hashes to ``hashes`` meanwhile.
+    ``tables`` yields the graphs, and the caller appends their hashes to ``hashes`` meanwhile, and
+    hashes that depend on their labels to ``labelled``.
     ``stats`` is called after the last table and returns statistics to store with the shard.
     """
     name = hashes_path(shard)
 
     def write_hashes_and_return_stats() -> Mapping[str, Any]:
-        write_hashes(draft, name, hashes)
+        write_hashes(draft, name, hashes, labelled)
         return stats()
 
     if draft.find_finished(name) is None:

@@ -68,6 +68,17 @@ class CutDataset:
     hydrogens: int | None = None
     """Node feature that counts hydrogens, for molecules."""
 
+    def sample_graphs(self, count: int, stream: np.random.Generator) -> CutDataset:
+        """Return ``count`` random graphs, in their order; all of them if there are not more."""
+        if len(self.table) <= count:
+            return self
+        rows = np.sort(stream.permutation(len(self.table))[:count])
+        if self.may_cut is None:
+            return CutDataset(self.table.take(rows), None, self.hydrogens)
+        taken = self.table.with_columns(edge={"may_cut": self.may_cut}).take(rows)
+        plain = taken.select((*taken.node, *(set(taken.edge) - {"may_cut"})))
+        return CutDataset(plain, taken.dense("edge", "may_cut"), self.hydrogens)
+
     def sample_cuts(self, encoding: BridgeEncoding, stream: np.random.Generator) -> CutGraphs:
         """Cut all graphs at random."""
         return cut_graphs(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -14,10 +14,11 @@ from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.artifact_files import JsonFile, JsonFiles
 from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.summary import BridgeQuality, Name, Number
 
 if TYPE_CHECKING:
-    from gsx.ragged import Array
     from gsx.schema import CorpusInfo
     from gsx.stages.bridge.cut_dataset import CutDataset
     from gsx.stages.nn.bridge_model import BridgeShape
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
 
 SHAPE_FILE = "model.json"
 WEIGHTS_FILE = "weights.safetensors"
-CODEBOOK_SIZE = 64
-"""Maximum number of rows in the codebooks of attributes and of bridge nodes."""
-COUNT_QUANTILE = 0.999
-"""Quantile of the numbers of bridges that bounds the predicted number."""
-MAX_COUNT = 32
+QUALITY_FILE = "quality.json"
+HISTORY_FILE = "history.json"
 NUM_FACTORS = 32
 """Terms of the inner product of a node pair."""
 
@@ -44,6 +42,12 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     seed: int = 0
     """Root seed of the random streams for initialization, cuts and sampling."""
     epochs: int = 16
+    """Largest number of epochs; each cuts graphs anew."""
+    epoch_graphs: int = 8192
+    """Largest number of training graphs that are cut in an epoch."""
+    patience: int = 4
+    """Epochs without a higher likelihood of held-out bridges after which training stops; 0 trains
+    all epochs."""
     width: int = 64
     latent: int = 16
     learning_rate: float = 5e-3
@@ -57,12 +61,23 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Device for training; ``auto`` is CUDA if available."""
 
 
+def json_files() -> JsonFiles:
+    """Return the types of all JSON files of a bridge model."""
+    from gsx.stages.nn.bridge_model import BridgeShape
+
+    return {
+        SHAPE_FILE: JsonFile(BridgeShape),
+        QUALITY_FILE: JsonFile(BridgeQuality),
+        HISTORY_FILE: JsonFile(list[dict[Name, Number]]),
+    }
+
+
 def resolve(config: BridgeConfig) -> BridgeConfig:
     """Reject options that are out of range."""
-    for name in ("epochs", "width", "latent"):
+    for name in ("epochs", "epoch_graphs", "width", "latent"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
-    for name in ("attribute_weight", "kl_weight", "count_weight"):
+    for name in ("patience", "attribute_weight", "kl_weight", "count_weight"):
         if not getattr(config, name) >= 0:
             raise UsageError(f"{name} must not be negative; got {getattr(config, name)}")
     if not config.learning_rate > 0:
@@ -86,6 +101,8 @@ def run(
     model = BridgeModel.with_random_weights(shape, config.seed, device)
     options = BridgeTrainingOptions(
         epochs=config.epochs,
+        epoch_graphs=config.epoch_graphs,
+        patience=config.patience,
         learning_rate=config.learning_rate,
         attribute_weight=config.attribute_weight,
         kl_weight=config.kl_weight,
@@ -93,18 +110,29 @@ def run(
         seed=config.seed,
     )
     graphs = len(train.table)
-    total = config.epochs * graphs
-    history = train_bridge_model(model, train, options, lambda done: progress(done * graphs, total))
+    per_epoch = min(graphs, config.epoch_graphs)
+    total = config.epochs * per_epoch
+    history = train_bridge_model(
+        model, train, held_out, options, lambda done: progress(done * per_epoch, total)
+    )
     quality = held_out_metrics(model, held_out, config.seed)
+    quality["epochs"] = epochs_used(history)
     draft.write_arrays(WEIGHTS_FILE, model.weights())
     draft.write_bytes(SHAPE_FILE, readable_json(shape))
-    draft.write_bytes("quality.json", readable_json(quality))
-    draft.write_bytes("history.json", readable_json(history))
+    draft.write_bytes(QUALITY_FILE, readable_json(quality))
+    draft.write_bytes(HISTORY_FILE, readable_json(history))
     return StageResult(
         counts={"graphs": graphs},
         summary={"name": corpus.info.name, "quality": quality},
         device=device.type,
     )
+
+
+def epochs_used(history: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many epochs were trained, and the epoch, from 1, whose weights are kept."""
+    likelihoods = [row["held_out"] for row in history if row["held_out"] is not None]
+    best = likelihoods.index(max(likelihoods)) + 1 if likelihoods else len(history)
+    return {"trained": len(history), "kept": best}
 
 
 def _read_splits(corpus: Corpus) -> tuple[GraphTable, GraphTable]:
@@ -147,24 +175,25 @@ def _cut_dataset(table: GraphTable, info: CorpusInfo) -> CutDataset:
 def _bridge_shape(config: BridgeConfig, dataset: CutDataset) -> BridgeShape:
     """Return the shape of the model, with encoding and codebooks fitted on ``dataset``."""
     from gsx.seeds import rng
+    from gsx.stages.graphs.cut_frequencies import frequent_rows, largest_count
     from gsx.stages.nn.bridge_features import fit_bridge_encoding
     from gsx.stages.nn.bridge_model import BridgeShape
 
     train = dataset.table
     encoding = fit_bridge_encoding(train)
-    cuts = dataset.sample_cuts(encoding, rng(config.seed, "bridge", "shape"))
+    stream = rng(config.seed, "bridge", "shape")
+    cuts = dataset.sample_graphs(config.epoch_graphs, stream).sample_cuts(encoding, stream)
     counts = np.diff(cuts.bridge_left.ptr)
     attributes, rates = frequent_rows(cuts.bridge_attr.values)
     nodes, _ = frequent_rows(
         train.dense("node", "node_feat") if config.bridge_nodes else counts[:0, None]
     )
-    largest_count = int(np.quantile(counts, COUNT_QUANTILE)) if len(counts) else 1
     return BridgeShape(
         model=config.model,
         code=encoding,
         attributes=attributes,
         attribute_rates=rates,
-        largest_count=min(max(largest_count, 1), MAX_COUNT),
+        largest_count=largest_count(counts),
         width=config.width,
         layers=3,
         latent=config.latent,
@@ -173,22 +202,13 @@ def _bridge_shape(config: BridgeConfig, dataset: CutDataset) -> BridgeShape:
     )
 
 
-def frequent_rows(values: Array) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
-    """Return the most frequent rows, at most ``CODEBOOK_SIZE``, and their relative frequencies."""
-    if not values.size:
-        return (), ()
-    rows, counts = np.unique(values, axis=0, return_counts=True)
-    top = np.lexsort((np.arange(len(rows)), -counts))[:CODEBOOK_SIZE]
-    share = counts[top] / counts[top].sum()
-    return tuple(tuple(map(float, rows[t])) for t in top), tuple(share.tolist())
-
-
 STAGE = Stage(
     module=__name__,
     name="bridge",
-    version=1,
+    version=2,
     kind="bridge",
     config=BridgeConfig,
+    json_files=json_files,
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +31,20 @@ from gsx.stages.nn.bridge_diffusion import (
 )
 from gsx.stages.nn.bridge_model import BridgeModel
 from gsx.stages.nn.gin import adjacency_matrix
-from gsx.stages.nn.torch_ranks import all_reduce_gradients, broadcast_state, local_rows
+from gsx.stages.nn.torch_ranks import (
+    all_reduce_gradients,
+    broadcast_int,
+    broadcast_state,
+    local_rows,
+    world_size,
+)
 from gsx.stages.nn.training_loop import epoch_batches, torch_stream
 from gsx.table import GraphTable, concat
 
 BATCH_PAIRS = 200_000
 """Approximate number of node pairs per step."""
+HELD_OUT_GRAPHS = 1024
+"""Held-out graphs whose bridges decide when training stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +52,11 @@ class BridgeTrainingOptions:
     """Options of bridge model training."""
 
     epochs: int
+    """Largest number of epochs."""
+    epoch_graphs: int
+    """Largest number of graphs that are cut in an epoch."""
+    patience: int
+    """Epochs without a higher likelihood of held-out bridges before training stops; 0: no stop."""
     learning_rate: float
     attribute_weight: float
     """The paper's alpha."""
@@ -53,37 +66,51 @@ class BridgeTrainingOptions:
     seed: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CutBatch:
+    """Cuts with their node pairs, ready for one step."""
+
+    cuts: CutGraphs
+    pairs: NodePairs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CutEpoch:
+    """The batches of one epoch."""
+
+    cuts: int
+    steps: int
+    batches: Iterator[CutBatch]
+
+
 def train_bridge_model(
     model: BridgeModel,
     dataset: CutDataset,
+    held_out: CutDataset,
     options: BridgeTrainingOptions,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """Train ``model`` in place and return the mean losses of every epoch."""
+    """Train ``model`` in place and return the mean losses of every epoch.
+
+    The model gets the weights of the epoch with the highest likelihood of held-out bridges.
+    """
     parameters = [p for network in model.networks().values() for p in network.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=options.learning_rate)
     history: list[dict[str, Any]] = []
     schedule: torch.optim.lr_scheduler.LRScheduler | None = None
     noise = torch_stream(options.seed, "bridge", "latent")
-    for epoch in range(options.epochs):
-        stream = rng(options.seed, "bridge", "cuts", epoch)
-        cuts = dataset.sample_cuts(model.shape.code, stream)
-        cuts_per_step = batch_size(cuts)
+    best = BestEpoch(model, held_out, options)
+    steps = 0
+    for epoch, drawn in enumerate(_epochs(model, dataset, options)):
         if schedule is None:
-            steps = max(len(cuts) // cuts_per_step, 1) * options.epochs
+            steps = drawn.steps * options.epochs
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         for network in model.networks().values():
             network.train()
         losses = []
-        for rows in epoch_batches(len(cuts), cuts_per_step, options.seed, "bridge", "order", epoch):
-            batch = cuts.take(local_rows(rows))
-            terms = compute_losses(model, batch, cross_pairs(batch, stream), noise)
-            total = (
-                terms["bridge"]
-                + options.attribute_weight * terms["attribute"]
-                + options.kl_weight * terms["kl"]
-                + options.count_weight * terms["count"]
-            )
+        for batch in drawn.batches:
+            terms = compute_losses(model, batch.cuts, batch.pairs, noise)
+            total = weighted_sum(terms, options)
             optimizer.zero_grad()
             total.backward()  # type: ignore[no-untyped-call]
             all_reduce_gradients(parameters)
@@ -91,17 +118,118 @@ def train_bridge_model(
             if schedule.last_epoch < steps:
                 schedule.step()
             losses.append({name: value.item() for name, value in terms.items()})
-        means = {name: float(np.mean([row[name] for row in losses])) for name in losses[0]}
+        means: dict[str, float | None] = {
+            name: float(np.mean([row[name] for row in losses])) for name in losses[0]
+        }
         if model.shape.bridge_nodes:
             means["node"] = _train_bridge_nodes(
                 model, dataset.table, optimizer, options.seed, epoch
             )
-        history.append({"epoch": epoch, "cuts": len(cuts), **means})
+        for network in model.networks().values():
+            broadcast_state(network)
+            network.eval()
+        means["held_out"] = best.update(epoch)
+        history.append({"epoch": epoch, "cuts": drawn.cuts, **means})
         progress(epoch + 1)
-    for network in model.networks().values():
-        broadcast_state(network)
-        network.eval()
+        if best.is_over(epoch):
+            break
+    best.restore()
     return history
+
+
+def weighted_sum(terms: Mapping[str, Tensor], options: BridgeTrainingOptions) -> Tensor:
+    """Return the loss that training minimizes."""
+    return (
+        terms["bridge"]
+        + options.attribute_weight * terms["attribute"]
+        + options.kl_weight * terms["kl"]
+        + options.count_weight * terms["count"]
+    )
+
+
+def _epochs(
+    model: BridgeModel, dataset: CutDataset, options: BridgeTrainingOptions
+) -> Iterator[CutEpoch]:
+    """Yield the cuts of every epoch."""
+    for epoch in range(options.epochs):
+        stream = rng(options.seed, "bridge", "cuts", epoch)
+        graphs = dataset.sample_graphs(options.epoch_graphs, stream)
+        cuts = graphs.sample_cuts(model.shape.code, stream)
+        size = batch_size(cuts)
+        order = epoch_batches(len(cuts), size, options.seed, "bridge", "order", epoch)
+        yield CutEpoch(len(cuts), max(len(cuts) // size, 1), _batches(cuts, order, stream))
+
+
+def _batches(
+    cuts: CutGraphs, order: Iterable[Ints], stream: np.random.Generator
+) -> Iterator[CutBatch]:
+    """Yield the batches of an epoch with their node pairs."""
+    for rows in order:
+        batch = cuts.take(local_rows(rows))
+        yield CutBatch(batch, cross_pairs(batch, stream))
+
+
+class BestEpoch:
+    """Keeps the weights of the epoch with the highest likelihood of held-out bridges.
+
+    The likelihood covers the bridges of fixed cuts of held-out graphs, their attributes and their
+    numbers. Cuts and latents come from named random streams, the same ones in every epoch.
+    """
+
+    def __init__(
+        self, model: BridgeModel, held_out: CutDataset, options: BridgeTrainingOptions
+    ) -> None:
+        stream = rng(options.seed, "bridge", "early-stopping")
+        sample = held_out.sample_graphs(HELD_OUT_GRAPHS, stream)
+        cuts = sample.sample_cuts(model.shape.code, stream)
+        batches = (np.arange(len(cuts))[start : start + 256] for start in range(0, len(cuts), 256))
+        self._batches = [
+            CutBatch(batch, cross_pairs(batch, stream)) for batch in map(cuts.take, batches)
+        ]
+        self._model, self._options = model, options
+        self._epoch, self._loss = 0, float("inf")
+        self._weights: dict[str, dict[str, Tensor]] = {}
+
+    def update(self, epoch: int) -> float | None:
+        """Return the log-likelihood per cut after an epoch, and keep the weights if it is highest.
+
+        None without cuts of held-out graphs.
+        """
+        if not self._batches:
+            self._keep(epoch)
+            return None
+        noise = torch_stream(self._options.seed, "bridge", "early-stopping")
+        total, cuts = 0.0, 0
+        with torch.no_grad():
+            for batch in self._batches:
+                terms = compute_losses(self._model, batch.cuts, batch.pairs, noise)
+                loss = terms["bridge"] + terms["attribute"] + terms["count"]
+                total += float(loss) * len(batch.cuts)
+                cuts += len(batch.cuts)
+        if total / cuts < self._loss:
+            self._loss = total / cuts
+            self._keep(epoch)
+        return -total / cuts
+
+    def is_over(self, epoch: int) -> bool:
+        """Return whether training stops after this epoch; all ranks decide as rank 0 does."""
+        patience = self._options.patience
+        decision = int(bool(patience) and epoch - self._epoch >= patience)
+        return bool(broadcast_int(decision) if world_size() > 1 else decision)
+
+    def restore(self) -> None:
+        """Load the kept weights into the model."""
+        for name, network in self._model.networks().items():
+            network.load_state_dict(self._weights[name])
+            broadcast_state(network)
+            network.eval()
+
+    def _keep(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._weights = {
+            name: {key: value.clone() for key, value in network.state_dict().items()}
+            for name, network in self._model.networks().items()
+        }
 
 
 def _train_bridge_nodes(
@@ -194,6 +322,9 @@ def encode_cuts(model: BridgeModel, cuts: CutGraphs, noise: torch.Generator) -> 
     if model.shape.model == "vae":
         drawn = torch.randn(mean.shape, generator=noise).to(model.device)
         latent = mean + drawn * (log_variance / 2).exp()
+    if model.shape.largest_count == 1:  # nothing to predict
+        count_logits = torch.zeros(len(cuts), 1, device=model.device)
+        return EncodedCuts(mean, log_variance, latent, count_logits)
     owner = torch.from_numpy(row_indices(both.node_ptr)).to(model.device)
     features = model.counter.component_features(matrix, rows, owner, len(both))
     count_logits = model.counter(features[: len(cuts)], features[len(cuts) :])

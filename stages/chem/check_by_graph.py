@@ -12,6 +12,8 @@ import numpy as np
 from rdkit import Chem, rdBase
 
 from gsx.ragged import Array, Ints, ranges
+from gsx.stages.chem.agreement import disagreements
+from gsx.stages.chem.canonical_smiles import AtomOrders
 from gsx.stages.chem.features import (
     ATOM_FEATURES,
     BOND_TYPE,
@@ -47,18 +49,8 @@ LOCAL_SANITIZATION = int(
 Such a bond keeps charge, total degree and total valence of every atom, and all rings. Clean-up,
 Kekulé structures, radicals and aromaticity are therefore those of the components.
 """
-_RINGS = int(_FLAGS.SANITIZE_SYMMRINGS)
+RINGS = int(_FLAGS.SANITIZE_SYMMRINGS)
 """Additional step that writing SMILES needs."""
-
-
-def _plain_smiles() -> Chem.SmilesWriteParams:
-    params = Chem.SmilesWriteParams()
-    params.doIsomericSmiles = False  # type: ignore[assignment]
-    params.cleanStereo = False  # type: ignore[assignment]
-    return params
-
-
-_WRITE = _plain_smiles()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +63,11 @@ class MoleculeCheck:
     """``[G]`` reason of a failure; empty if the molecule passed."""
     smiles: tuple[str, ...]
     """``[G]`` canonical SMILES without stereo; empty after a failure."""
+    order: Ints
+    """``[N]`` local number of the node of every atom, in the order of the SMILES; the order of the
+    nodes after a failure or without SMILES."""
+    mismatched: Bools
+    """``[G]`` whether the SMILES does not describe the graph, which is a failure too."""
     node_feat: Array
     """``[N, 9]`` recomputed atom features; unchanged after a failure."""
     edge_attr: Array
@@ -91,23 +88,29 @@ class CutMolecules:
     smiles: tuple[str, ...]
 
 
-def cut_out_molecules(table: GraphTable, keep: Bools) -> CutMolecules:
-    """Cut the atoms in ``keep`` ``[N]`` out of every molecule, as valid molecules."""
+def cut_out_molecules(table: GraphTable, keep: Bools, *, smiles: bool = True) -> CutMolecules:
+    """Cut the atoms in ``keep`` ``[N]`` out of every molecule, as valid molecules.
+
+    ``smiles=False`` skips writing SMILES.
+    """
     hydrogens, clean = cut_bonds(table, keep)
     fragments, numbers = induced_subgraphs(table, keep)
     node_feat = fragments.dense("node", "node_feat").astype(np.int64)
     node_feat[:, NUM_HS] += hydrogens[keep]
     rejected = {
-        int(graph): "a bond is cut that is no whole bond" for graph in np.flatnonzero(~clean)
+        int(graph): "a cut bond is not a single, double or triple bond"
+        for graph in np.flatnonzero(~clean)
     }
     crowded = np.flatnonzero(node_feat[:, NUM_HS] >= len(ATOM_FEATURES["num_hs"]))
-    rejected |= dict.fromkeys(_graphs(fragments, crowded), "an atom would need too many hydrogens")
+    rejected |= dict.fromkeys(
+        _graphs(fragments, crowded), "an atom has too many hydrogens after the cut"
+    )
     rejected |= {
-        int(graph): "nothing is kept" for graph in np.flatnonzero(fragments.num_nodes == 0)
+        int(graph): "no atom is kept" for graph in np.flatnonzero(fragments.num_nodes == 0)
     }
     all_graphs = np.ones(len(fragments), dtype=bool)
     no_bridges = np.zeros(fragments.total_edges, dtype=bool)
-    checked = _check(fragments, node_feat, no_bridges, all_graphs, rejected, smiles=True)
+    checked = _check(fragments, node_feat, no_bridges, all_graphs, rejected, smiles=smiles)
     return CutMolecules(
         table=fragments.with_columns(
             node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
@@ -127,8 +130,8 @@ def check_by_graph(
     ``table`` holds complete molecules, each with its own features, joined by the edges in
     ``bridges`` ``[E]`` (both directions marked). A bridge of order n replaces n hydrogens at each
     end. Bridges that are single bonds outside rings affect their neighborhood only, so only that is
-    sanitized and read; ``thorough`` sanitizes every molecule completely. ``smiles=False`` writes no
-    SMILES, which saves most of the time.
+    sanitized and read; ``thorough`` sanitizes every molecule completely. ``smiles=False`` skips
+    writing SMILES, which takes most of the time.
     """
     src, _ = global_edges(table)
     order = table.dense("edge", "edge_attr")[:, BOND_TYPE].astype(np.int64)
@@ -141,7 +144,7 @@ def check_by_graph(
         table, short, node_feat[short, NUM_HS], taken[short].astype(np.int64)
     )
     rejected |= {
-        int(graph): "a bridge is no single, double or triple bond"
+        int(graph): "a bridge is not a single, double or triple bond"
         for graph in np.unique(owner[bridges & ((order < SINGLE) | (order > TRIPLE))])
     }
     whole = np.ones(len(table), dtype=bool)
@@ -158,10 +161,12 @@ def missing_hydrogens(table: GraphTable, atom: Ints, left: Ints, taken: Ints) ->
     after ``taken`` were replaced.
     """
     rejected = {}
-    for node, rest, order in zip(*(x[::-1].tolist() for x in (atom, left, taken)), strict=True):
+    for node, remaining, order in zip(
+        *(x[::-1].tolist() for x in (atom, left, taken)), strict=True
+    ):
         graph = int(np.searchsorted(table.node_ptr, node, side="right")) - 1
         rejected[graph] = (
-            f"atom {node - int(table.node_ptr[graph])} has {rest + order} hydrogens "
+            f"atom {node - int(table.node_ptr[graph])} has {remaining + order} hydrogens "
             f"for bridges of order {order}"
         )
     return rejected
@@ -196,34 +201,37 @@ def _check(
     """Rebuild, sanitize and read every molecule that is not rejected yet.
 
     ``node_feat`` counts the remaining hydrogens. Molecules in ``whole`` ``[G]`` are sanitized and
-    read completely, the others region their bridges.
+    read completely, the others only around their bridges.
     """
     bonds = undirected_bonds(table)
     region = _local_region(table, bonds, bridges)
-    local = LOCAL_SANITIZATION | _RINGS if smiles else LOCAL_SANITIZATION
+    local_operations = LOCAL_SANITIZATION | RINGS if smiles else LOCAL_SANITIZATION
     texts = [""] * len(table)
-    full, full_graphs = FeatureRows(), []
-    part, part_graphs = _LocalFeatures(), []
+    orders = AtomOrders(table)
+    full_features, full_graphs = FeatureRows(), []
+    local_features, local_graphs = _LocalFeatures(), []
     with rdBase.BlockLogs():
         for graph, molecule in build_molecules(table, node_feat, bonds, rejected):
             try:
-                Chem.SanitizeMol(molecule, _ALL if whole[graph] else local)
+                Chem.SanitizeMol(molecule, _ALL if whole[graph] else local_operations)
             except ValueError as error:
                 rejected[graph] = str(error).strip()
                 continue
             if smiles:
-                texts[graph] = Chem.MolToSmiles(molecule, _WRITE)
+                texts[graph] = orders.write(molecule, graph)
             if whole[graph]:
-                full.read(molecule)
+                full_features.read(molecule)
                 full_graphs.append(graph)
             else:
-                part.read(molecule, *region.of(graph))
-                part_graphs.append(graph)
-    atoms, attributes = _written(table, node_feat, bonds, full, np.array(full_graphs, np.int64))
-    _write_part(atoms, attributes, bonds, region, part, np.array(part_graphs, np.int64))
+                local_features.read(molecule, *region.of(graph))
+                local_graphs.append(graph)
+    atoms, attributes = _written(
+        table, node_feat, bonds, full_features, np.array(full_graphs, np.int64)
+    )
+    _write_local(atoms, attributes, bonds, region, local_features, np.array(local_graphs, np.int64))
     unsupported = np.flatnonzero(atoms[:, HYBRIDIZATION] == UNKNOWN_CODE)
     rejected |= dict.fromkeys(_graphs(table, unsupported), UNSUPPORTED)
-    rejected |= {full_graphs[index]: UNSUPPORTED for index in full.unsupported().tolist()}
+    rejected |= {full_graphs[index]: UNSUPPORTED for index in full_features.unsupported().tolist()}
     ok = np.ones(len(table), dtype=bool)
     ok[list(rejected)] = False
     _restore(table, atoms, attributes, ~ok)
@@ -231,6 +239,8 @@ def _check(
         ok=ok,
         reasons=tuple(rejected.get(graph, "") for graph in range(len(table))),
         smiles=tuple(text if kept else "" for text, kept in zip(texts, ok, strict=True)),
+        order=orders.flat(ok),
+        mismatched=np.zeros(len(table), dtype=bool),
         node_feat=atoms.astype(FEATURE_DTYPE),
         edge_attr=attributes.astype(FEATURE_DTYPE),
     )
@@ -298,34 +308,34 @@ class _LocalFeatures:
 
 
 def _written(
-    table: GraphTable, node_feat: Ints, bonds: Bonds, full: FeatureRows, graphs: Ints
+    table: GraphTable, node_feat: Ints, bonds: Bonds, full_features: FeatureRows, graphs: Ints
 ) -> tuple[Ints, Ints]:
     """Return the features of all atoms and edges without stereo; update complete molecules."""
     atoms, attributes = node_feat.copy(), table.dense("edge", "edge_attr").astype(np.int64)
     atoms[:, CHIRALITY], attributes[:, STEREO] = 0, 0
-    atoms[ranges(table.node_ptr[graphs], table.num_nodes[graphs])] = full.atom_codes()
+    atoms[ranges(table.node_ptr[graphs], table.num_nodes[graphs])] = full_features.atom_codes()
     bond = ranges(bonds.ptr[graphs], np.diff(bonds.ptr)[graphs])
     for edge in (bonds.edge[bond], bonds.back[bond]):
-        attributes[edge] = full.bond_codes()[:, 2:]
+        attributes[edge] = full_features.bond_codes()[:, 2:]
     return atoms, attributes
 
 
-def _write_part(
+def _write_local(
     atoms: Ints,
     attributes: Ints,
     bonds: Bonds,
     region: _LocalRegion,
-    part: _LocalFeatures,
+    local_features: _LocalFeatures,
     graphs: Ints,
 ) -> None:
-    """Update the features region the bridges of some graphs."""
+    """Update the features around the bridges of some graphs."""
     first, last = np.array(region.atom_ptr)[graphs], np.array(region.atom_ptr)[graphs + 1]
-    codes = HYBRIDIZATION_CODES[np.array(part.hybridizations, dtype=np.int64)]
+    codes = HYBRIDIZATION_CODES[np.array(local_features.hybridizations, dtype=np.int64)]
     atoms[region.atom[ranges(first, last - first)], HYBRIDIZATION] = codes
     first, last = np.array(region.bond_ptr)[graphs], np.array(region.bond_ptr)[graphs + 1]
     bond = region.bond[ranges(first, last - first)]
     for edge in (bonds.edge[bond], bonds.back[bond]):
-        attributes[edge, CONJUGATED] = part.conjugated
+        attributes[edge, CONJUGATED] = local_features.conjugated
 
 
 def _graphs(table: GraphTable, nodes: Ints) -> list[int]:
@@ -341,14 +351,23 @@ def _restore(table: GraphTable, atoms: Ints, attributes: Ints, failed: Bools) ->
     attributes[of_edge] = table.dense("edge", "edge_attr")[of_edge]
 
 
-def write_smiles(table: GraphTable) -> tuple[list[str], Ints]:
-    """Write the SMILES of complete molecules; also return the node of every written atom."""
-    texts, order = [], []
+def write_smiles(table: GraphTable) -> tuple[list[str], Ints, Bools]:
+    """Write the SMILES of complete molecules.
+
+    Returns the texts, the node of every written atom ``[N]``, and which molecules ``[G]`` have one:
+    those that RDKit accepts and whose SMILES describes the graph. The text of others is empty.
+    """
+    texts = [""] * len(table)
+    orders = AtomOrders(table)
     node_feat = table.dense("node", "node_feat").astype(np.int64)
     with rdBase.BlockLogs():
-        for _, molecule in build_molecules(table, node_feat, undirected_bonds(table), {}):
-            Chem.SanitizeMol(molecule, LOCAL_SANITIZATION | _RINGS)
-            texts.append(Chem.MolToSmiles(molecule, _WRITE))
-            props = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)
-            order.append(np.array(list(props["_smilesAtomOutputOrder"]), dtype=np.int64))
-    return texts, np.concatenate([np.zeros(0, dtype=np.int64), *order])
+        for graph, molecule in build_molecules(table, node_feat, undirected_bonds(table), {}):
+            try:
+                Chem.SanitizeMol(molecule, LOCAL_SANITIZATION | RINGS)
+            except ValueError:
+                continue
+            texts[graph] = orders.write(molecule, graph)
+    for graph in disagreements(table, texts, sanitize=False):
+        texts[graph] = ""
+    ok = np.array([bool(text) for text in texts], dtype=bool)
+    return texts, orders.flat(ok), ok

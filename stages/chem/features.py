@@ -89,6 +89,7 @@ LOWEST_CHARGE = int(ATOM_FEATURES["formal_charge"][0])
 HYDROGEN = 1
 SINGLE, DOUBLE, TRIPLE = 1, 2, 3
 """Bond types that hydrogens can replace; the code is the bond order."""
+DATIVE = BOND_FEATURES["bond_type"].index("DATIVE")
 SP3 = ATOM_FEATURES["hybridization"].index("SP3")
 
 

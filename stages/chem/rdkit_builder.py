@@ -16,6 +16,7 @@ from gsx.stages.chem.features import (
     ATOMIC_NUM,
     BOND_TYPE,
     CHARGE,
+    DATIVE,
     LOWEST_CHARGE,
     NUM_HS,
     RADICALS,
@@ -23,6 +24,8 @@ from gsx.stages.chem.features import (
 from gsx.stages.graphs.subgraphs import global_edges
 from gsx.table import GraphTable
 
+NON_METALS = (0, 1, 2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 33, 34, 35, 36, 52, 53, 54, 85, 86)
+"""Atomic numbers of dummy atoms, non-metals and metalloids, which give electrons to metals."""
 _KEY = (ATOMIC_NUM, CHARGE, NUM_HS, RADICALS, AROMATIC)
 """Features that define an atom; the others follow from its neighborhood."""
 _KEY_SHAPE = tuple(len(list(ATOM_FEATURES.values())[column]) for column in _KEY)
@@ -62,8 +65,7 @@ def build_molecules(
     kinds, kind = np.unique(key, return_inverse=True)
     atoms = [_atom(*map(int, np.unravel_index(code, _KEY_SHAPE))) for code in kinds]
     atom = [atoms[number] for number in kind.tolist()]
-    begin = table.dense("edge", "edge_src")[bonds.edge].tolist()
-    end = table.dense("edge", "edge_dst")[bonds.edge].tolist()
+    begin, end = _orient(table, node_feat, bonds)
     bond_types = Chem.BondType.values
     codes = table.dense("edge", "edge_attr")[bonds.edge, BOND_TYPE].tolist()
     types = [bond_types[code] for code in codes]
@@ -77,6 +79,27 @@ def build_molecules(
         consume(map(molecule.AddAtom, atom[node_ptr[graph] : node_ptr[graph + 1]]))
         consume(map(molecule.AddBond, begin[run], end[run], types[run]))
         yield graph, molecule
+
+
+def _orient(table: GraphTable, node_feat: Ints, bonds: Bonds) -> tuple[list[int], list[int]]:
+    """Return the first and second atom of every bond, as local numbers.
+
+    A dative bond leads from the donor to the metal, and a table does not store its direction.
+    """
+    src, dst = (
+        table.dense("edge", "edge_src")[bonds.edge],
+        table.dense("edge", "edge_dst")[bonds.edge],
+    )
+    dative = np.flatnonzero(table.dense("edge", "edge_attr")[bonds.edge, BOND_TYPE] == DATIVE)
+    if len(dative):
+        start = table.node_ptr[np.searchsorted(bonds.ptr, dative, side="right") - 1]
+        left, right = (
+            np.isin(node_feat[start + ends[dative], ATOMIC_NUM], NON_METALS) for ends in (src, dst)
+        )
+        turned = dative[~left & right]
+        src, dst = src.copy(), dst.copy()
+        src[turned], dst[turned] = dst[turned], src[turned]
+    return src.tolist(), dst.tolist()
 
 
 def _atom(atomic_num: int, charge: int, num_hs: int, radicals: int, aromatic: int) -> Chem.Atom:

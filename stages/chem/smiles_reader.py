@@ -6,6 +6,7 @@ molecules do not keep it, because a graph table does not store the order of an a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,12 +25,18 @@ from gsx.stages.chem.features import (
     HYBRIDIZATION,
     LOWEST_CHARGE,
 )
+from gsx.stages.chem.limits import CORPUS_LIMITS, MoleculeLimits
 from gsx.table import GraphTable
 
 RDKIT_VERSION: str = rdBase.rdkitVersion
-UNSUPPORTED = "has an atom or a bond that the features have no word for"
+UNSUPPORTED = "has an atom or a bond that the features cannot encode"
 UNKNOWN_CODE = 255
 """Code of an unsupported value; molecules with such a value are rejected."""
+_LONG_CHARGE = re.compile(r"[+-][0-9]{3}[^\[\]]{0,20}\]")
+_SHOWN_CHARACTERS = 1000
+"""Characters of a SMILES in messages."""
+_ATOMS_PER_HEAVY_ATOM = 4
+"""Atoms per heavy atom of the largest molecule, if a SMILES writes all hydrogens."""
 _ATOM_LIMITS = np.array([len(words) for words in ATOM_FEATURES.values()])
 _BOND_LIMITS = np.array([len(words) for words in BOND_FEATURES.values()])
 HYBRIDIZATION_CODES = np.array(
@@ -52,18 +59,23 @@ class ParsedSmiles:
     rows: Ints
     """``[G]`` index of each molecule among the texts."""
     scaffolds: tuple[str, ...]
-    """``[G]`` SMILES of the Bemis-Murcko scaffold without chirality, empty without rings."""
+    """``[G]`` SMILES of the Bemis-Murcko scaffold without chirality; empty without rings, and for
+    molecules above the limit."""
     refused: dict[int, str]
     """Index of every unreadable text → reason."""
 
 
-def parse_smiles(text: str) -> Chem.Mol:
+def parse_smiles(text: str, limits: MoleculeLimits = CORPUS_LIMITS) -> Chem.Mol:
     """Parse and sanitize one SMILES; raise MoleculeError with the reason."""
     with rdBase.BlockLogs():
-        return _parse(text)
+        try:
+            return _parse(text, limits)
+        except RuntimeError as error:  # violated invariants of RDKit
+            message = f"{_quoted(text)} cannot be read by RDKit: {_first_line(error)}"
+            raise MoleculeError(message) from error
 
 
-def read_molecules(texts: Sequence[str]) -> ParsedSmiles:
+def read_molecules(texts: Sequence[str], limits: MoleculeLimits = CORPUS_LIMITS) -> ParsedSmiles:
     """Parse many SMILES; unreadable texts are rejected individually, with the reason."""
     refused: dict[int, str] = {}
     rows, scaffolds = [], []
@@ -71,16 +83,21 @@ def read_molecules(texts: Sequence[str]) -> ParsedSmiles:
     with rdBase.BlockLogs():
         for row, text in enumerate(texts):
             try:
-                molecule = _parse(text)
+                molecule = _parse(text, limits)
+                small = molecule.GetNumAtoms() <= limits.scaffold_atoms
+                scaffold = _scaffold(molecule) if small else ""
             except MoleculeError as error:
                 refused[row] = str(error)
                 continue
+            except RuntimeError as error:  # violated invariants of RDKit
+                refused[row] = f"{_quoted(text)} cannot be read by RDKit: {_first_line(error)}"
+                continue
             rows.append(row)
-            scaffolds.append(_scaffold(molecule))
+            scaffolds.append(scaffold)
             features.read(molecule)
     table, unsupported = features.table(), features.unsupported()
     for index in unsupported.tolist():
-        refused[rows[index]] = f"`{texts[rows[index]]}` {UNSUPPORTED}"
+        refused[rows[index]] = f"{_quoted(texts[rows[index]])} {UNSUPPORTED}"
     keep = np.ones(len(rows), dtype=bool)
     keep[unsupported] = False
     return ParsedSmiles(
@@ -145,20 +162,67 @@ def _log_p(molecule: Chem.Mol) -> float:
     return float(rdMolDescriptors.CalcCrippenDescriptors(molecule)[0])
 
 
-def _parse(text: str) -> Chem.Mol:
-    molecule = Chem.MolFromSmiles(text) if text.strip() else None
+def _parse(text: str, limits: MoleculeLimits) -> Chem.Mol:
+    _check_text(text, limits)
+    if len(text) > limits.atoms:  # a shorter text cannot have too many atoms or rings
+        _check_size(Chem.MolFromSmiles(text, sanitize=False), text, limits)
+    molecule: Chem.Mol | None = Chem.MolFromSmiles(text)
     if molecule is not None:
+        _check_atoms(molecule.GetNumAtoms(), text, limits)
         return molecule
-    if not text.strip():
-        raise MoleculeError("the SMILES is empty")  # RDKit would return a molecule without atoms
-    rough = Chem.MolFromSmiles(text, sanitize=False)
+    rough: Chem.Mol | None = Chem.MolFromSmiles(text, sanitize=False)
     if rough is None:
-        raise MoleculeError(f"`{text}` is not SMILES")
+        raise MoleculeError(f"{_quoted(text)} is not SMILES")
     try:
         Chem.SanitizeMol(rough)
     except ValueError as error:
-        raise MoleculeError(f"`{text}` breaks a rule of chemistry: {error}") from error
-    raise MoleculeError(f"`{text}` cannot be read by RDKit")
+        raise MoleculeError(f"{_quoted(text)} breaks a rule of chemistry: {error}") from error
+    raise MoleculeError(f"{_quoted(text)} cannot be read by RDKit")
+
+
+def _check_text(text: str, limits: MoleculeLimits) -> None:
+    if not text.strip():
+        raise MoleculeError("the SMILES is empty")  # RDKit would return a molecule without atoms
+    if len(text) > limits.characters:
+        raise MoleculeError(
+            f"{_quoted(text)} has more than {limits.characters:,} characters "
+            "(`--max-atoms` raises this limit)"
+        )
+    if not text.isprintable():  # RDKit ignores what follows a NUL
+        raise MoleculeError(f"{text[:100]!a} contains a control character")
+    if _LONG_CHARGE.search(text):  # RDKit keeps the last 8 bits
+        raise MoleculeError(f"{_quoted(text)} has a charge of more than two digits")
+
+
+def _check_size(rough: Chem.Mol | None, text: str, limits: MoleculeLimits) -> None:
+    """Reject a molecule that is too large before rings and aromaticity are computed."""
+    if rough is None:
+        raise MoleculeError(f"{_quoted(text)} is not SMILES")
+    heavy, atoms = rough.GetNumHeavyAtoms(), rough.GetNumAtoms()
+    _check_atoms(max(heavy, atoms // _ATOMS_PER_HEAVY_ATOM), text, limits)
+    rings = rough.GetNumBonds() - atoms + len(Chem.GetMolFrags(rough))
+    if rings > limits.rings:
+        raise MoleculeError(
+            f"{_quoted(text)} has {rings:,} rings; the limit is {limits.rings:,} "
+            "(`--max-atoms` raises it)"
+        )
+
+
+def _check_atoms(atoms: int, text: str, limits: MoleculeLimits) -> None:
+    if atoms > limits.atoms:
+        raise MoleculeError(
+            f"{_quoted(text)} has {atoms:,} atoms; the limit is {limits.atoms:,} "
+            "(`--max-atoms` raises it)"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _quoted(text: str) -> str:
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return f"`{shown}`"
 
 
 class FeatureRows:

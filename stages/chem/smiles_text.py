@@ -1,7 +1,8 @@
-"""Write SMILES of spliced molecules by joining the SMILES of components with ring-closure labels.
+"""Join the SMILES of components with ring-closure labels, as input for RDKit.
 
-``C%90C.O%90`` is ethanol in two parts. A splice is written by inserting labels after the atoms that
-its bridges join, without canonicalizing the molecule again.
+``C-%90C.O-%90`` is ethanol in two parts. A splice is written by inserting labels after the atoms
+that its bridges join. The hyphen keeps a bond between aromatic atoms single. These texts are never
+stored: ``check_by_smiles`` writes canonical SMILES.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ComponentSmiles:
     """``[N]`` start of the atom of every node in the text of its molecule."""
     end: Ints
     """``[N]`` end of the atom in the text."""
-    place: Ints
+    rank: Ints
     """``[N]`` number of atoms of the molecule that are written before it."""
 
 
@@ -40,7 +41,7 @@ def locate_atoms(texts: Sequence[str], order: Ints, node_ptr: Ints) -> Component
     spans = [[match.span() for match in _ATOM.finditer(text)] for text in texts]
     counts = [len(text_spans) for text_spans in spans]
     if pointers(counts).tolist() != node_ptr.tolist():
-        raise ValueError("SMILES do not write every node as an atom")
+        raise ValueError("the SMILES of a component must have one atom per node")
     flat = np.array([span for text_spans in spans for span in text_spans], dtype=np.int64).reshape(
         -1, 2
     )
@@ -67,18 +68,20 @@ def splice_smiles(
     start, end = np.concatenate(spans[::2]), np.concatenate(spans[1::2])
     order = np.lexsort((-number, -start, slot))
     written = list(components)
-    hard = {index for index, text in enumerate(components) if "%" in text}
-    hard.update(slot[number > LAST_LABEL].tolist())
+    complex_components = {index for index, text in enumerate(components) if "%" in text}
+    complex_components.update(slot[number > LAST_LABEL].tolist())
     columns = (slot[order].tolist(), start[order].tolist(), end[order].tolist())
-    for place, first, last, label in zip(*columns, number[order].tolist(), strict=True):
-        text = written[place]
+    for component, first, last, label in zip(*columns, number[order].tolist(), strict=True):
+        text = written[component]
         if text[first] == "[":
-            hard.add(place)
+            complex_components.add(component)
         else:
-            written[place] = f"{text[:last]}%{label}{text[last:]}"
+            written[component] = f"{text[:last]}-%{label}{text[last:]}"
     bounds = ptr.tolist()
     spliced = [".".join(written[a:b]) for a, b in pairwise(bounds)]
-    for graph in {int(np.searchsorted(ptr, place, side="right")) - 1 for place in hard}:
+    for graph in {
+        int(np.searchsorted(ptr, component, side="right")) - 1 for component in complex_components
+    }:
         rows = np.flatnonzero(owner == graph)
         first = bounds[graph]
         bonds = zip(
@@ -104,7 +107,7 @@ def join_smiles(
         first = LAST_LABEL + 1
     ends: list[list[tuple[int, int, str]]] = [[] for _ in components]
     for number, (left, start, end, right, start_2, end_2) in enumerate(bonds, first):
-        label = f"%{number}" if number <= LAST_LABEL else f"%({number})"
+        label = f"-%{number}" if number <= LAST_LABEL else f"-%({number})"
         ends[left].append((start, end, label))
         ends[right].append((start_2, end_2, label))
     return ".".join(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gsx.ragged import Array, Ints
+from gsx.ragged import Array, Ints, Ragged, encode_texts, pointers
 from gsx.schema import CorpusInfo
 from gsx.stages.chem.check_by_graph import cut_out_molecules, write_smiles
 from gsx.stages.chem.check_by_smiles import SpliceSmiles, check_by_smiles
+from gsx.stages.chem.explicit_hydrogens import merge_hydrogens
 from gsx.stages.chem.features import NUM_HS, is_molecular
 from gsx.stages.chem.fragments import cuttable_bonds, round_to_units
 from gsx.stages.chem.smiles_reader import molecule_properties, read_molecules
 from gsx.stages.chem.smiles_text import ComponentSmiles, locate_atoms
+from gsx.stages.graphs.splice import reorder_nodes
 from gsx.stages.graphs.subgraphs import Bools, largest_component
-from gsx.table import GraphTable
+from gsx.table import GraphTable, Values
 
 SAMPLED_MOLECULES = 500
 """Molecules whose scaffolds and properties are computed."""
@@ -36,18 +39,54 @@ def cut_molecules(train: GraphTable, keep: Bools) -> tuple[GraphTable, Ints, Boo
 
     Returns the molecules, the number of every atom in its source, and which rows are valid.
     """
-    cut = cut_out_molecules(train, keep)
+    cut = cut_out_molecules(train, keep, smiles=False)
     return cut.table, cut.numbers, cut.ok
 
 
-def write_component_smiles(components: GraphTable) -> ComponentSmiles:
-    """Return the SMILES of every component, from which the SMILES of splices are assembled."""
-    texts, order = write_smiles(components)
-    return locate_atoms(texts, order, components.node_ptr)
+def without_hydrogen_nodes(molecules: GraphTable, number: Ints) -> tuple[GraphTable, Ints]:
+    """Merge hydrogens that are nodes into their neighbors; ``number`` ``[N]`` numbers all nodes.
+
+    Spliced molecules keep neither stereo nor isotopes, so RDKit reads no hydrogens as atoms.
+    """
+    merged, kept = merge_hydrogens(molecules)
+    return merged, number[kept]
 
 
-def check_spliced_molecules(table: GraphTable, written: SpliceSmiles) -> tuple[Bools, GraphTable]:
-    """Return which spliced graphs are valid molecules, and all graphs with recomputed features."""
+def write_component_smiles(components: GraphTable) -> tuple[ComponentSmiles, Bools]:
+    """Return the SMILES from which those of splices are joined, and which components have one.
+
+    The SMILES are those of the components ``[C]`` that RDKit accepts and that their SMILES
+    describes; others cannot be spliced.
+    """
+    texts, order, ok = write_smiles(components)
+    of_node = np.repeat(ok, components.num_nodes)
+    node_ptr = pointers(components.num_nodes[ok])
+    return locate_atoms([text for text in texts if text], order[of_node], node_ptr), ok
+
+
+def canonical_smiles(molecules: GraphTable) -> list[str]:
+    """Return the canonical SMILES of every molecule; empty if RDKit rejects it."""
+    return write_smiles(molecules)[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedSplices:
+    """Spliced graphs, and which of them are molecules."""
+
+    table: GraphTable
+    """All graphs with recomputed features and canonical SMILES; node i is the i-th atom of it."""
+    is_molecule: Bools
+    """``[G]`` whether RDKit accepts the graph."""
+    agrees: Bools
+    """``[G]`` whether the SMILES describes the graph."""
+
+
+def check_spliced_molecules(table: GraphTable, written: SpliceSmiles) -> CheckedSplices:
+    """Check spliced graphs, write their SMILES and put their nodes into the order of the atoms.
+
+    ``written`` are the joined SMILES of their components. The provenance of nodes and bridges is
+    put into the new order, too.
+    """
     bridges = table.lists("graph", "provenance.bridges")
     is_bridge = np.zeros(table.total_edges, dtype=bool)
     is_bridge[np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr)) + bridges.values] = True
@@ -55,7 +94,20 @@ def check_spliced_molecules(table: GraphTable, written: SpliceSmiles) -> tuple[B
     recomputed = table.with_columns(
         node={"node_feat": checked.node_feat}, edge={"edge_attr": checked.edge_attr}
     )
-    return checked.ok, recomputed
+    nodes = np.repeat(table.node_ptr[:-1], table.num_nodes) + checked.order
+    ordered, edges = reorder_nodes(recomputed, nodes)
+    provenance: dict[str, Values] = {
+        name: Ragged(table.node_ptr, table.lists("graph", name).values[nodes])
+        for name in ("provenance.node_slot", "provenance.node_number")
+    }
+    position = np.flatnonzero(is_bridge[edges])
+    positions = position - np.repeat(table.edge_ptr[:-1], np.diff(bridges.ptr))
+    provenance["provenance.bridges"] = Ragged(bridges.ptr, positions.astype(np.int32))
+    return CheckedSplices(
+        ordered.with_columns(graph={**provenance, "smiles": encode_texts(checked.smiles)}),
+        checked.ok | checked.mismatched,
+        ~checked.mismatched,
+    )
 
 
 def cuttable_edges(table: GraphTable, info: CorpusInfo) -> Bools | None:
@@ -64,7 +116,7 @@ def cuttable_edges(table: GraphTable, info: CorpusInfo) -> Bools | None:
 
 
 def hydrogen_column(info: CorpusInfo) -> int | None:
-    """Return the index of the feature that counts hydrogens; None if graphs are no molecules.
+    """Return the index of the feature that counts hydrogens; None if graphs are not molecules.
 
     Hydrogens replace bonds that are cut.
     """

@@ -15,6 +15,7 @@ from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.corpus_files import CORPUS_FILES
 from gsx.storage.corpora.corpus_writer import Format, Shard, write_corpus
 from gsx.table import GraphTable
 
@@ -58,6 +59,7 @@ STAGE = Stage(
     version=1,
     kind="corpus",
     config=ConvertConfig,
+    json_files=lambda: CORPUS_FILES,
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,

@@ -84,7 +84,7 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
         ],
         "shift": {},
         "equal_to_training": {},
-        "class_numbers": {},
+        "class_numbering": {},
         "equal_environments": list(_shared_features(nodes.hash, pool)),
     }
     train = nodes.split == TRAIN
@@ -110,10 +110,10 @@ def node_report(table: GraphTable, classes: int) -> dict[str, Any]:
         }
         alignment = align_labels(entries, nodes.label, train, inside, classes)
         if alignment is not None:
-            report["class_numbers"][SPLITS[code]] = {
+            report["class_numbering"][SPLITS[code]] = {
                 "agreement": alignment.agreement,
                 "best": alignment.best,
-                "meaning": alignment.matched_class,
+                "matched_classes": alignment.matched_class,
                 "largest": alignment.largest,
                 "differ": alignment.differs,
             }
@@ -130,23 +130,23 @@ def node_warnings(report: Mapping[str, Any]) -> Iterator[str]:
         if same["share"] >= MIN_REPORTED_SHARE:
             yield (
                 f"{same['nodes']:,} nodes of {split} ({same['share']:.1%}) have the features of a "
-                f"training node, {same['with_another_label']:,} of them have only such of another "
-                "label"
+                f"training node, {same['with_another_label']:,} of them only of nodes with "
+                "another label"
             )
-    for split, numbers in report["class_numbers"].items():
+    for split, numbers in report["class_numbering"].items():
         if numbers["differ"]:
             meaning = ", ".join(
-                f"{own} as {matched}" for own, matched in enumerate(numbers["meaning"])
+                f"{own} as {matched}" for own, matched in enumerate(numbers["matched_classes"])
             )
             yield (
-                f"classes of {split} seem to be numbered otherwise than those of training: by "
-                f"their features {numbers['agreement']:.1%} of its nodes are told as their own "
-                f"class, and {numbers['best']:.1%} if numbers were read {meaning}"
+                f"classes of {split} seem to be numbered differently from those of training: a "
+                f"classifier on features predicts the class of {numbers['agreement']:.1%} of its "
+                f"nodes, and of {numbers['best']:.1%} if classes are renumbered ({meaning})"
             )
     for pair in report["equal_environments"]:
         if pair["share"] >= MIN_SHARED_NODES:
             yield (
-                f"environments {pair['first']} and {pair['second']} look alike: "
+                f"environments {pair['first']} and {pair['second']} have similar features: "
                 f"{pair['share']:.1%} of the nodes of one have the features of a node of the other"
             )
 

@@ -25,7 +25,7 @@ class ShiftDistance:
 
     @property
     def none(self) -> bool:
-        """Whether there is no shift: no new domain, and a distance that chance explains."""
+        """Whether there is no shift: no new domain, and a distance expected by chance."""
         return self.known_share == 1 and self.variation < 2 * self.chance + 0.01
 
 
@@ -48,16 +48,16 @@ def shift_distance(first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> Shift
 
 
 def count_repeated(
-    hashes: Hashes, labels: Array, known: Hashes, known_labels: Array
+    hashes: Hashes, labels: Array, reference: Hashes, reference_labels: Array
 ) -> tuple[int, int]:
-    """Count items whose hash is in ``known``, and those of them whose label differs there.
+    """Count items whose hash is in ``reference``, and those of them with a different label there.
 
-    If equal known items have different labels, one equal label suffices.
+    If equal reference items have different labels, one equal label suffices.
     """
-    if not len(known) or not len(hashes):
+    if not len(reference) or not len(hashes):
         return 0, 0
-    repeated = np.isin(hashes, known)
-    pairs = {*zip(known.tolist(), known_labels.tolist(), strict=True)}
+    repeated = np.isin(hashes, reference)
+    pairs = {*zip(reference.tolist(), reference_labels.tolist(), strict=True)}
     again = zip(hashes[repeated].tolist(), labels[repeated].tolist(), strict=True)
     return int(repeated.sum()), sum(pair not in pairs for pair in again)
 
@@ -67,6 +67,6 @@ def no_shift_warnings(shift: Mapping[str, Any]) -> Iterator[str]:
     for split, distance in shift.items():
         if split.startswith("ood") and distance["none"]:
             yield (
-                f"nothing shifts in {split}: its domains are all trained on, and domains and "
-                "labels go together as in training"
+                f"nothing shifts in {split}: all its domains occur in training, with the same "
+                "label distribution"
             )

@@ -13,6 +13,7 @@ from gsx.ragged import Array, Ints, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.stages.describe.node_shift import node_report, node_warnings
 from gsx.stages.describe.shift import count_repeated, no_shift_warnings, shift_distance
+from gsx.stages.describe.statistics_file import STATISTICS, STATISTICS_FILE
 from gsx.stages.graphs.statistics import (
     QUANTILES,
     degrees,
@@ -27,9 +28,9 @@ from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.split_warnings import label_shift_warnings, small_split_warnings
 from gsx.table import GraphTable
 
-STATISTICS = "statistics.json"
 SIZE_DOMAINS = ("size", "length", "size-color")
 """Domains that shift the number of nodes."""
 MIN_REPORTED_SHARE = 0.01
@@ -107,7 +108,7 @@ def run(
     draft.write_bytes(STATISTICS, readable_json(document))
     return StageResult(
         counts={"groups": len(rows)},
-        warnings=tuple(_warnings(corpus.info, document)),
+        warnings=(*_split_warnings(corpus), *_warnings(corpus.info, document)),
         summary={
             "name": corpus.info.name,
             **{key: document[key] for key in ("outside_training_sizes", "equal_to_training")},
@@ -129,7 +130,7 @@ def _describe_nodes(corpus: Corpus, draft: Draft) -> StageResult:
     draft.write_bytes(STATISTICS, readable_json(document))
     return StageResult(
         counts={"groups": len(report["splits"])},
-        warnings=tuple(node_warnings(report)),
+        warnings=(*_split_warnings(corpus), *node_warnings(report)),
         summary={"name": info.name, "equal_to_training": report["equal_to_training"]},
     )
 
@@ -152,11 +153,11 @@ class _FeatureStatistics:
         values = table.dense("node", "node_feat")
         if self._words:
             if code == SPLITS.index("train"):
-                for column, known in enumerate(self._in_training):
-                    known[np.unique(values[:, column])] = True
+                for column, in_training in enumerate(self._in_training):
+                    in_training[np.unique(values[:, column])] = True
             new = np.zeros(len(values), dtype=bool)
-            for column, known in enumerate(self._in_training):
-                new |= ~known[values[:, column]]
+            for column, in_training in enumerate(self._in_training):
+                new |= ~in_training[values[:, column]]
             sums = np.array([len(values), new.sum()], dtype=np.float64)
         else:
             wide = values[:, :_SHOWN_FEATURES].astype(np.float64)
@@ -280,6 +281,13 @@ def _equal_to_training(graphs: _GraphStatistics, present: list[int]) -> dict[str
     return repeated
 
 
+def _split_warnings(corpus: Corpus) -> Iterator[str]:
+    """Yield warnings about small test splits and about domains that predict the class."""
+    groups = corpus.summary.get("node_groups", corpus.summary["groups"])
+    yield from small_split_warnings(corpus.info, groups)
+    yield from label_shift_warnings(corpus.info, groups)
+
+
 def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
     for row in document["environments"]:
         if info.task in ("classification", "binary") and sum(map(bool, row["labels"])) == 1:
@@ -292,7 +300,7 @@ def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
     for split, same in document["equal_to_training"].items():
         if same["share"] >= MIN_REPORTED_SHARE:
             yield (
-                f"{same['graphs']:,} graphs of {split} ({same['share']:.1%}) look like a training "
+                f"{same['graphs']:,} graphs of {split} ({same['share']:.1%}) equal a training "
                 f"graph, {same['with_another_label']:,} of them with another label"
             )
 
@@ -303,6 +311,7 @@ STAGE = Stage(
     version=3,
     kind="statistics",
     config=DescribeConfig,
+    json_files=lambda: {STATISTICS: STATISTICS_FILE},
     inputs={"corpus": "prepare"},
     resolve=lambda config: config,
     run=run,

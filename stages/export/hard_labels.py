@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from gsx.pyg import densify_features
 from gsx.ragged import Array
 from gsx.schema import CorpusInfo
 from gsx.stages.export.request import ExportRequest, LabelMode
-from gsx.table import GraphTable
+from gsx.stages.graphs.subgraphs import Bools
+from gsx.table import GraphTable, Values
 
 
 def tables_with_labels(
@@ -59,10 +60,15 @@ def count_soft_labels(request: ExportRequest) -> dict[str, int]:
         return counts
     for shard_index, shard in enumerate(request.corpus.shards):
         columns = request.corpus.graph_columns(shard_index, ["label", "y"])
-        y = np.asarray(columns["y"])
-        if info.task == "classification":
-            soft = np.asarray(columns["label"]) < 0
-        else:
-            soft = np.any(~np.isnan(y) & (y != np.round(y)), axis=1)
-        counts[shard.split] += int(soft.sum())
+        counts[shard.split] += int(is_soft(info, columns).sum())
     return counts
+
+
+def is_soft(info: CorpusInfo, columns: Mapping[str, Values]) -> Bools:
+    """Return which graphs have no hard label, ``[G]``, from the columns ``label`` and ``y``."""
+    y = np.asarray(columns["y"])
+    if info.task == "regression":
+        return np.zeros(len(y), dtype=bool)
+    if info.task == "classification":
+        return np.asarray(np.asarray(columns["label"]) < 0)
+    return np.asarray(np.any(~np.isnan(y) & (y != np.round(y)), axis=1))

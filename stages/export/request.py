@@ -29,6 +29,8 @@ class ExportRequest:
     url: str = ""
     labels: LabelMode = "same-class"
     """Treatment of soft labels in formats that expect hard ones."""
+    origin: str = ""
+    """Where the corpus was pulled from, as a phrase; empty if it was built in its store."""
 
     @property
     def num_augmented(self) -> int:

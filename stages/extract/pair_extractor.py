@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from gsx.stages.extract.data import (
     split_held_out,
     state_arrays,
 )
-from gsx.stages.extract.metrics import score_predictions
+from gsx.stages.extract.metrics import compare_predictions, score_predictions
 from gsx.stages.extract.pair_matching import PairNetwork, best_match, draw_partners
 from gsx.stages.graphs.subgraphs import Bools, Floats, largest_component, top_nodes
 from gsx.stages.nn.gin import adjacency_matrix, init_weights
@@ -188,6 +189,7 @@ def extract(
     )
     history: History = []
     scores, masks, weights, quality = [], [], {}, {}
+    comparisons: list[dict[str, Any]] = []
     for number, (target, held_out_y, other) in enumerate(plans):
         width, layers = options.width, options.layers
         network = PairNetwork(
@@ -208,21 +210,20 @@ def extract(
         masks.append(subgraph)
         keep = split.held_out_nodes(subgraph)
         weights[target.name] = state_arrays(network)
+        logits = {
+            "subgraph": extractor.predict(held_out_table, keep),
+            "rest": extractor.predict(held_out_table, ~keep),
+            "whole": extractor.predict(held_out_table),
+        }
         quality[target.name] = {
             "threshold": round(threshold, 6),
-            "graphs_kept_otherwise": exceptions,
-            "told_held_out": {
-                "piece": score_predictions(
-                    extractor.predict(held_out_table, keep), held_out_y, target.task
-                ),
-                "rest": score_predictions(
-                    extractor.predict(held_out_table, ~keep), held_out_y, target.task
-                ),
-                "whole": score_predictions(
-                    extractor.predict(held_out_table), held_out_y, target.task
-                ),
+            "exceptions": exceptions,
+            "held_out_scores": {
+                name: score_predictions(predicted, held_out_y, target.task)
+                for name, predicted in logits.items()
             },
         }
+        comparisons.append(compare_predictions(held_out_y, logits, target.task))
     causal = masks[0]
     remainder = largest_component(data.graphs, ~causal)
     environmental = largest_component(data.graphs, masks[1] & ~causal)
@@ -234,9 +235,16 @@ def extract(
         np.where(has_environmental[owner], environmental, remainder),
         scores[1],
     )
-    held_out_scores = quality["causal"]["told_held_out"]
+    held_out_scores = quality["causal"]["held_out_scores"]
     return Extraction(
-        subgraphs, weights, history, {"label_told_held_out": held_out_scores, "pair": quality}
+        subgraphs,
+        weights,
+        history,
+        {
+            "held_out_scores": held_out_scores,
+            "held_out_comparison": comparisons[0],
+            "pair": quality,
+        },
     )
 
 

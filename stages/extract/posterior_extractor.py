@@ -86,14 +86,14 @@ def extract(
     causal = select_subgraphs(data, candidates, size_penalty)
     keep = split.held_out_nodes(causal)
     quality: dict[str, Any] = {
-        "size_cost": size_penalty,
-        "size_cost_trials": trials,
+        "size_penalty": size_penalty,
+        "size_penalty_trials": trials,
         "effective_graphs": round(weights.effective_graphs, 1),
-        "label_told_by_shape": weights.shape_accuracy,
+        "shape_accuracy": weights.shape_accuracy,
         **prediction_metrics(
             held_out,
             {
-                "piece": predict(model, model.sets, induced_subgraphs(held_out.graphs, keep)[0]),
+                "subgraph": predict(model, model.sets, induced_subgraphs(held_out.graphs, keep)[0]),
                 "rest": predict(model, model.whole, induced_subgraphs(held_out.graphs, ~keep)[0]),
                 "whole": predict(model, model.whole, held_out.graphs),
             },
@@ -194,5 +194,5 @@ def choose_size_penalty(
     y = torch.from_numpy(held_out.y)
     prior_loss = row_loss(constant_logits.expand(y.shape), y, model.task).numpy()
     return largest_penalty_within_one_standard_error(
-        "size_cost", SIZE_PENALTIES, losses, sizes, prior_loss=prior_loss, weights=weights
+        "size_penalty", SIZE_PENALTIES, losses, sizes, prior_loss=prior_loss, weights=weights
     )

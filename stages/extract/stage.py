@@ -19,7 +19,9 @@ from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.artifact_files import JsonFile
 from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.summary import EpochLoss, ExtractorQuality
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     from gsx.stages.extract.data import ExtractedSubgraphs, Extraction, ExtractorData
     from gsx.table import GraphTable
 
-SUBGRAPHS_FILE = "pieces.safetensors"
+SUBGRAPHS_FILE = "subgraphs.safetensors"
+QUALITY_FILE = "quality.json"
+HISTORY_FILE = "history.json"
+JSON_FILES = {QUALITY_FILE: JsonFile(ExtractorQuality), HISTORY_FILE: JsonFile(list[EpochLoss])}
 
 
 class ExtractConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,7 +50,7 @@ class ExtractConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Epochs of the networks that are trained on whole graphs."""
     set_epochs: int = 4
     """Epochs of the network on node sets (``posterior``)."""
-    largest_piece: int = 12
+    max_causal_nodes: int = 12
     """Maximum number of nodes of a causal subgraph (``posterior``)."""
     environment_weight: float = 0.5
     """Penalty of a node's information about the environment, per nat (``posterior``)."""
@@ -65,8 +70,8 @@ def resolve(config: ExtractConfig) -> ExtractConfig:
     for name in ("width", "node_epochs", "set_epochs", "largest_weight", "partners"):
         if getattr(config, name) < 1:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
-    if config.largest_piece < 2:
-        raise UsageError(f"largest_piece must be at least 2; got {config.largest_piece}")
+    if config.max_causal_nodes < 2:
+        raise UsageError(f"max_causal_nodes must be at least 2; got {config.max_causal_nodes}")
     return config
 
 
@@ -108,8 +113,8 @@ def run(
         )
     if is_molecular(corpus.info):
         quality["scaffold"] = _scaffold_quality(train, subgraphs)
-    draft.write_bytes("quality.json", readable_json(quality))
-    draft.write_bytes("history.json", readable_json(extraction.history))
+    draft.write_bytes(QUALITY_FILE, readable_json(quality))
+    draft.write_bytes(HISTORY_FILE, readable_json(extraction.history))
     return StageResult(
         counts={"graphs": len(train)},
         summary={"name": corpus.info.name, "quality": quality},
@@ -142,7 +147,7 @@ def _extract(
         whole_epochs=config.node_epochs,
         node_epochs=config.node_epochs,
         set_epochs=config.set_epochs,
-        max_subgraph_nodes=config.largest_piece,
+        max_subgraph_nodes=config.max_causal_nodes,
         environment_weight=config.environment_weight,
         max_weight=config.largest_weight,
     )
@@ -166,7 +171,7 @@ def _scaffold_quality(train: GraphTable, subgraphs: ExtractedSubgraphs) -> dict[
             "share_of_atoms": share(scaffold, atoms),
             "share_of_causal": share(scaffold, subgraphs.causal & atoms),
             "share_of_environmental": share(scaffold, subgraphs.environmental & atoms),
-            "held_by_environmental": share(subgraphs.environmental, scaffold & atoms),
+            "scaffold_atoms_in_environmental": share(subgraphs.environmental, scaffold & atoms),
             "causal_share": share(subgraphs.causal, atoms),
         }
 
@@ -227,9 +232,10 @@ def read_training_graphs(corpus: Corpus) -> GraphTable:
 STAGE = Stage(
     module=__name__,
     name="extract",
-    version=4,
+    version=6,
     kind="extractor",
     config=ExtractConfig,
+    json_files=lambda: JSON_FILES,
     inputs={"corpus": "prepare"},
     resolve=resolve,
     run=run,

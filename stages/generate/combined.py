@@ -21,6 +21,7 @@ from gsx.stages.generate.featx.build import (
     plan_extrapolation,
     write_extrapolated_shard,
 )
+from gsx.stages.generate.featx.parameters import range_policy_warnings
 from gsx.stages.generate.featx.plan import BaseShard, ExtrapolatedShard, extrapolated_info
 from gsx.stages.generate.featx.sharded import extrapolated_shard_plan
 from gsx.stages.generate.splice.plan import ORIGIN_OF_OPTION
@@ -36,7 +37,7 @@ class CombinedBuild:
     """Builds shards of spliced graphs and of graphs with extrapolated features."""
 
     def __init__(self, config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
-        self._config = config
+        self._config, self._mask = config, inputs["mask"]
         self._splice = SpliceBuild(config, inputs)
         interpolate = config.featx_direction == "interpolate"
         info = extrapolated_info(self._splice.info, interpolate=interpolate)
@@ -101,7 +102,7 @@ class CombinedBuild:
         counterpart = self._of_spliced[number]
         return {
             "spliced": spliced_stats,
-            "moved": write_extrapolated_shard(self._featx, counterpart, draft),
+            "extrapolated": write_extrapolated_shard(self._featx, counterpart, draft),
         }
 
     def finish(self, draft: Draft, stats: Sequence[ShardStats], read: ReadFile) -> StageResult:
@@ -109,13 +110,14 @@ class CombinedBuild:
         num_spliced = len(self._splice.planned)
         pairs, of_source = stats[:num_spliced], stats[num_spliced:]
         spliced = [pair["spliced"] for pair in pairs]
-        extrapolated = [*of_source, *(pair["moved"] for pair in pairs)]
+        extrapolated = [*of_source, *(pair["extrapolated"] for pair in pairs)]
         linked = self._splice.link_source(draft, len(spliced) + len(extrapolated))
         train_hashes = wl_hashes(self._splice.train)
         quality, warnings = self._splice.options_quality(spliced, draft, read, train_hashes)
         shards = [plan.shard for plan in self._featx.planned]
         duplicates = duplicate_counts(shards, read, draft, train_hashes, self._splice.held_out)
         quality["featx"] = extrapolation_quality(self._featx, extrapolated, duplicates)
+        warnings += range_policy_warnings(self._config, self._mask)
         warnings += extrapolation_warnings(quality["featx"])
         quality["source"] = self._splice.source_quality()
         return finish_augmented(

@@ -29,13 +29,21 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Generated graphs of each option per training graph; 1 if ``count`` is not set either."""
     count: int | None = None
     """Exact number of generated graphs of each option."""
-    partners: Literal["any", "same-class", "same-piece"] = "any"
+    partners: Literal["any", "same-class", "same-component"] = "any"
     """Which components are spliced together: any, those of one class, or repetitions of the same
     component."""
     balanced: bool = False
     """Draw the lead component with equal probability per class."""
-    labels: Literal["average", "any", "all"] = "average"
-    """Label rule of option 3: mean of the labels as in the paper, logical OR, or logical AND."""
+    labels: Literal["average", "any", "all", "sum", "size-scaled"] = "average"
+    """Label rule of option 3: mean of the labels as in the paper; logical OR or AND of binary
+    labels; sum of regression targets. ``size-scaled`` moves the mean along the linear trend of
+    training targets over size, for all options."""
+    label_conflicts: Literal["merge", "reject", "keep"] = "merge"
+    """Equal causal subgraphs with different labels (option 1): give all of them the mean label,
+    leave them out, or keep their labels as in the paper."""
+    min_causal_nodes: int = 3
+    """Smallest causal subgraph that becomes a graph of its own (option 1), in nodes. A node or an
+    edge alone carries no information about the label."""
     fragments: int = 0
     """How many times environmental subgraphs are cut; the fragments are spliced too (option 2)."""
     grow: float = 0.0
@@ -47,7 +55,8 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Which component a bridge attaches the next one to: a random earlier one, the previous one, or
     the first one."""
     bridges: Literal["learned", "random", "none"] = "learned"
-    """How the end nodes of bridges are chosen; ``none`` leaves components disconnected."""
+    """How the end nodes of bridges are chosen: by a trained model, or uniformly; ``none`` leaves
+    components disconnected."""
     ports: Literal["any", "own"] = "any"
     """Where bridges attach to a causal subgraph: anywhere, or at the nodes that connected it to the
     rest of its source graph."""
@@ -128,8 +137,10 @@ def _check_options(config: GenerateConfig) -> None:
         )
     if config.options == "001" and high < 2:
         raise UsageError("option 3 splices at least two graphs; give an f of at least 2")
-    if config.labels != "average" and config.options[2] == "0":
+    if config.labels not in ("average", "size-scaled") and config.options[2] == "0":
         raise UsageError("labels applies to whole graphs; enable option 3, such as 001")
+    if config.min_causal_nodes < 1:
+        raise UsageError(f"min_causal_nodes must be at least 1; got {config.min_causal_nodes}")
     if not 0 <= config.fragments <= MAX_COMPONENTS:
         raise UsageError(f"fragments must be in 0..{MAX_COMPONENTS}; got {config.fragments}")
 
@@ -166,7 +177,7 @@ def needs(config: GenerateConfig) -> frozenset[str]:
     roles = {"corpus"}
     if config.options not in ("001", "000"):
         roles.add("extractor")
-    if config.bridges != "none" and config.options not in ("100", "000"):
+    if config.bridges == "learned" and config.options not in ("100", "000"):
         roles.add("bridge")
     if config.featx:
         roles.add("mask")

@@ -13,6 +13,7 @@ from gsx.stages.generate.config import GenerateConfig, needs, resolve
 from gsx.stages.sharded_build import ShardedBuild
 from gsx.stages.stage import Stage
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.corpus_files import CORPUS_FILES
 
 
 def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
@@ -43,9 +44,10 @@ def open_build(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Sharde
 STAGE = Stage(
     module=__name__,
     name="generate",
-    version=3,
+    version=5,
     kind="corpus",
     config=GenerateConfig,
+    json_files=lambda: CORPUS_FILES,
     inputs={"corpus": "prepare", "extractor": "extract", "bridge": "bridge", "mask": "mask"},
     required_roles=needs,
     resolve=resolve,

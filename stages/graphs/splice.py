@@ -1,4 +1,4 @@
-"""Build spliced graphs: unions of components, and edges and nodes added to graphs.
+"""Build spliced graphs: unions of components, added edges and nodes, and other orders of nodes.
 
 A spliced graph is the union of its components plus bridges (structural linear extrapolation in the
 paper). ``gsx.stages.augmented.label_rules`` holds the labels of spliced graphs.
@@ -90,3 +90,31 @@ def add_nodes(
     extended = GraphTable(node_ptr, table.edge_ptr, table.graph, columns, table.edge)
     old, new = position[: table.total_nodes], position[table.total_nodes :]
     return extended, new - node_ptr[graph], old
+
+
+def reorder_nodes(table: GraphTable, nodes: Ints) -> tuple[GraphTable, Ints]:
+    """Return the graphs with their nodes in another order, all edges sorted by source and target.
+
+    ``nodes`` ``[N]`` holds the old global id of every node, graph by graph. Also returns the old
+    index of every edge, ``[E]``. Graph columns are not changed.
+    """
+    new_id = np.empty(table.total_nodes, dtype=np.int64)
+    new_id[nodes] = np.arange(table.total_nodes)
+    start = np.repeat(table.node_ptr[:-1], table.num_edges)
+    src, dst = (new_id[start + table.dense("edge", name)] for name in ("edge_src", "edge_dst"))
+    size = int(table.num_nodes.max(initial=1))
+    edges = np.argsort(src * size + dst - start, kind="stable")
+    ends = {"edge_src": src - start, "edge_dst": dst - start}
+    reordered = GraphTable(
+        node_ptr=table.node_ptr,
+        edge_ptr=table.edge_ptr,
+        graph=table.graph,
+        node={name: table.dense("node", name)[nodes] for name in table.node},
+        edge={
+            name: (ends[name].astype(np.int32) if name in ends else table.dense("edge", name))[
+                edges
+            ]
+            for name in table.edge
+        },
+    )
+    return reordered, edges

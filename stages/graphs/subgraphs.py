@@ -79,7 +79,13 @@ def component_labels(table: GraphTable, keep: Bools | None = None) -> Ints:
         inside = keep[src] & keep[dst]
         src, dst = src[inside], dst[inside]
     size = table.total_nodes
-    matrix = csr_array((np.ones(len(src), dtype=np.int8), (src, dst)), shape=(size, size))
+    one = np.ones(len(src))
+    if size < 1 << 31 and not (src[1:] < src[:-1]).any():  # edges are rows of the matrix already
+        ptr = pointers(np.bincount(src, minlength=size))
+        rows = (dst.astype(np.int32), ptr.astype(np.int32)) if len(src) < 1 << 31 else (dst, ptr)
+        matrix = csr_array((one, *rows), shape=(size, size))
+    else:
+        matrix = csr_array((one, (src, dst)), shape=(size, size))
     _, label = connected_components(matrix, directed=False)
     return np.asarray(label, dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Weighted sampling without replacement in many groups at once."""
+"""Sampling without replacement in many groups at once, with weights or uniformly."""
 
 from __future__ import annotations
 
@@ -44,3 +44,21 @@ def sample_without_replacement(
         group = np.concatenate([group, np.full(len(best), slow)])
     order = np.argsort(item, kind="stable")
     return group[order], item[order]
+
+
+def sample_uniformly(sizes: Ints, wanted: Ints, stream: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw ``wanted[g]`` distinct numbers below ``sizes[g]`` for every group, by Floyd's algorithm.
+
+    ``wanted`` must not exceed ``sizes``. Returns the group and the number of every draw, sorted by
+    both. Time and memory do not depend on the sizes.
+    """
+    drawn = np.full((len(sizes), int(wanted.max(initial=0))), -1, dtype=np.int64)
+    for column in range(drawn.shape[1]):
+        rows = np.flatnonzero(wanted > column)
+        last = sizes[rows] - wanted[rows] + column
+        number = (stream.random(len(rows)) * (last + 1)).astype(np.int64)
+        is_taken = (drawn[rows, :column] == number[:, None]).any(axis=1)
+        drawn[rows, column] = np.where(is_taken, last, number)
+    drawn.sort(axis=1)
+    group, place = np.nonzero(drawn >= 0)
+    return group, drawn[group, place]

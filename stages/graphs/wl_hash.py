@@ -68,6 +68,11 @@ def contained_in(hashes: Hashes, sorted_hashes: Hashes) -> npt.NDArray[np.bool_]
     return np.asarray(nearest == hashes)
 
 
+def labelled_hashes(hashes: Hashes, y: Array) -> Hashes:
+    """Return hashes that depend on the label ``y`` ``[G, C]`` of every graph, too."""
+    return _mix(hashes * _OWN + _row_hashes(y, len(y)))
+
+
 def node_colors(table: GraphTable, rounds: int) -> list[Hashes]:
     """Return a hash of every node's neighborhood, before the first round and after each round."""
     color, attr = _first_colors(table)

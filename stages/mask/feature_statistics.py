@@ -50,6 +50,10 @@ class FeatureStatistics:
     """``[F]`` fraction of the variance within labels."""
     within_environments: Floats
     """``[F]`` fraction of the variance within environments."""
+    label_variance: Floats
+    """``[F]`` variance within labels, in squared units of the feature."""
+    environment_variance: Floats
+    """``[F]`` variance within environments."""
     mean: Floats
     std: Floats
     """``[F]`` standard deviation; 0 for constant features."""
@@ -109,6 +113,8 @@ def compute_feature_statistics(corpus: Corpus, *, seed: int, max_samples: int) -
     return FeatureStatistics(
         within_labels=within_group_variance_share(by_label, whole),
         within_environments=within_group_variance_share(by_env, whole),
+        label_variance=by_label.within(),
+        environment_variance=by_env.within(),
         mean=whole.mean[0],
         std=std,
         ranges=_with_vocabulary_ranges(ranges, info),

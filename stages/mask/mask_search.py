@@ -44,19 +44,20 @@ SIZE_REWARD = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LearnedMask:
-    """The best mask, and the search that selected it."""
+    """A mask, and how it was learned."""
 
-    k1: float
-    k2: float
-    threshold: float
+    k1: float | None
+    """None if the mask was given."""
+    k2: float | None
+    threshold: float | None
     score: Floats
     """``[F]`` variance score of each feature."""
     mask: Array
     """``[F]`` whether a feature is environment-dependent (non-causal)."""
     history: list[dict[str, Any]]
-    """Losses of the networks, per step."""
+    """Losses of the networks, per step; empty if the mask was given."""
     trials: list[dict[str, Any]]
-    """Masks that were compared."""
+    """Masks that were compared, by the search only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

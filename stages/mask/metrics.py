@@ -18,10 +18,8 @@ MAX_NAMES = 12
 
 def feature_names(info: CorpusInfo) -> list[str]:
     """Return the name of every feature, or its number if it has no name."""
-    features = None if info.sparse else info.column("node_feat").features
-    if features:
-        return [feature.name for feature in features]
-    return [str(number) for number in range(info.num_features)]
+    names = () if info.sparse else info.column("node_feat").value_names
+    return list(names or map(str, range(info.num_features)))
 
 
 def features_by_role(
@@ -41,46 +39,55 @@ def features_by_role(
     }
 
 
-def summary_sentence(roles: dict[str, list[str]], name: str) -> str:
+def summary_sentence(roles: dict[str, list[str]], name: str, rule: str = "search") -> str:
     """Return a sentence that lists the non-causal features. It is part of the manifest."""
     selected, total = roles["non_causal"], sum(map(len, roles.values()))
     if not selected:
-        return f"No feature of {name} is called non-causal: nothing to extrapolate."
+        return f"No feature of {name} is non-causal, so there is nothing to extrapolate."
     listed = ", ".join(selected[:MAX_NAMES]) + (", …" if len(selected) > MAX_NAMES else "")
-    others = f"{len(roles['kept'])} are kept as they are"
+    others = f"{len(roles['kept'])} kept"
     if roles["constant"]:
-        others += f", {len(roles['constant'])} never vary"
+        others += f", {len(roles['constant'])} constant"
+    of_features = f"{len(selected)} of {total} features of {name}"
+    if rule == "given":
+        return f"{of_features} were selected by hand ({listed}); {others}."
+    if rule == "paper":
+        return (
+            f"{of_features} are non-causal by the paper's rule: their variance score exceeds the "
+            f"threshold that was trained with a classifier ({listed}); {others}."
+        )
     return (
-        f"{len(selected)} of {total} features of {name} are called non-causal, because "
-        f"environments explain them and labels do not: {listed}; {others}."
+        f"{of_features} are non-causal: they depend on the environment and not on the label "
+        f"({listed}); {others}."
     )
 
 
-def warnings(roles: dict[str, list[str]], name: str) -> tuple[str, ...]:
+def warnings(roles: dict[str, list[str]], name: str, rule: str = "search") -> tuple[str, ...]:
     """Return warnings about a mask of all features or of none. They are part of the manifest."""
     if not roles["non_causal"]:
         return (summary_sentence(roles, name),)
-    if not roles["kept"]:
+    if not roles["kept"] and rule != "given":
         return (
-            f"every feature of {name} that varies is called non-causal: labels must be told from "
-            "structure, or from what features have in common between nodes",
+            f"all varying features of {name} are non-causal, so a model must predict labels from "
+            "structure, or from relations between the features of different nodes",
         )
     return ()
 
 
 def quality(
-    statistics: FeatureStatistics, learned: LearnedMask, info: CorpusInfo
+    statistics: FeatureStatistics, learned: LearnedMask, info: CorpusInfo, rule: str = "search"
 ) -> dict[str, Any]:
     """Return metrics of a mask. The true mask of a dataset, if known, is used only here."""
     metrics: dict[str, Any] = {
         "features": len(learned.mask),
         "non_causal": int(learned.mask.sum()),
         "constant": int((statistics.std == 0).sum()),
-        "k1": learned.k1,
-        "k2": learned.k2,
-        "threshold": round(learned.threshold, 9),
-        "samples": statistics.num_samples,
     }
+    if learned.k1 is not None and learned.k2 is not None and learned.threshold is not None:
+        metrics |= {"k1": learned.k1, "k2": learned.k2, "threshold": round(learned.threshold, 9)}
+    metrics["samples"] = statistics.num_samples
+    if rule != "search":
+        metrics["rule"] = rule
     if info.name in COLOR_DATASETS:
         metrics["truth"] = selection_scores(learned.mask, np.ones(len(learned.mask), dtype=bool))
     return metrics

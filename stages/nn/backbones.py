@@ -2,7 +2,7 @@
 
 The architecture follows the published code: neighbor sums, eps 0, Linear-BN-ReLU-Linear per layer,
 then BN-ReLU-Dropout, no ReLU after the last layer, mean pooling, a linear classifier. With edge
-features, a message is ReLU(neighbor + edge).
+features, a message is ReLU(neighbor + edge). Other readouts than the mean are not from GOOD.
 
 Names of attributes that hold parameters or submodules are keys of the weight files.
 """
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsx.stages.nn.batches import BackboneShape, GraphBatch, mean_pool, spmm
+from gsx.stages.nn.batches import BackboneShape, GraphBatch, graph_sizes, mean_pool, spmm
 from gsx.stages.nn.gin import NetworkT, init_weights
 from gsx.stages.nn.weighted_spmm import weighted_spmm
 
@@ -187,11 +187,13 @@ class GraphEncoder(nn.Module):
 
 
 class Backbone(GraphEncoder):
-    """A graph encoder with mean pooling and a linear classifier."""
+    """A graph encoder, a readout and a linear classifier."""
 
     def __init__(self, shape: BackboneShape, dropout: float, stream: torch.Generator) -> None:
         super().__init__(shape, dropout, stream)
         self.classify = nn.Linear(shape.width, shape.outputs)
+        # Added to the mean: with a linear classifier, the same functions as a further feature.
+        self.size = nn.Linear(1, shape.width) if shape.readout == "mean+size" else None
 
     @classmethod
     def with_random_weights(
@@ -202,8 +204,18 @@ class Backbone(GraphEncoder):
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return features ``[G, width]`` and logits ``[G, outputs]``."""
-        features = mean_pool(batch, self.node_states(batch))
+        features = self.graph_features(batch, self.node_states(batch))
         return features, self.classify(features)
+
+    def graph_features(self, batch: GraphBatch, rows: Tensor) -> Tensor:
+        """Return the features ``[G, width]`` of graphs with given row states."""
+        mean = mean_pool(batch, rows)
+        if self.shape.readout == "sum":
+            return mean * graph_sizes(batch)
+        if self.size is None:
+            return mean
+        shift: Tensor = self.size(graph_sizes(batch).log1p())
+        return mean + shift
 
 
 def init_backbone_weights(network: NetworkT, weights: torch.Generator) -> NetworkT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -22,31 +22,53 @@ MIN_POOL_WEIGHT = 1e-12
 """Lower bound of a graph's total node weight when a weighted mean is taken."""
 
 
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+"""Length of a tensor."""
+_Categories = Annotated[tuple[Size, ...], msgspec.Meta(max_length=4096)]
+Readout = Literal["mean", "sum", "mean+size"]
+"""How node states become features of a graph."""
+Layers = Annotated[int, msgspec.Meta(ge=0, le=256)]
+"""Number of layers."""
+SELECTOR_LAYERS = 2
+"""Default number of message-passing layers of an edge scorer."""
+EdgeRule = Literal["weights", "likely"]
+"""``weights``: an edge is weighted by the sigmoid of its score. ``likely``: an edge is kept if this
+probability is larger than one half. All nodes stay."""
+
+
 class EdgeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Configuration of a network that selects a subgraph before it predicts the label."""
 
-    ratio: float
-    """Fraction of the edges to select."""
-    layers: int = 2
-    """Message-passing layers of the edge scorer."""
+    ratio: float | msgspec.UnsetType = msgspec.UNSET
+    """Fraction of the edges to select; omitted with a ``rule``."""
+    layers: Layers = SELECTOR_LAYERS
+    """Message-passing layers of the edge scorer; at most those of the backbone."""
+    rule: EdgeRule | msgspec.UnsetType = msgspec.UNSET
+    """How scores become weights of all edges; omitted if a ratio of the edges is selected."""
+
+    def __post_init__(self) -> None:
+        if (self.ratio is msgspec.UNSET) == (self.rule is msgspec.UNSET):
+            raise ValueError("`select` needs either a ratio or a rule")
 
 
 class BackboneShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything needed to build a network again. Serialized next to the weights."""
 
     backbone: Literal["gin", "vgin", "gcn"]
-    features: int
+    features: Size
     """Values per node."""
-    words: tuple[int, ...] = ()
+    words: _Categories = ()
     """Number of categories of each value of a node; empty for numeric values."""
-    edge_features: int = 0
-    edge_words: tuple[int, ...] = ()
+    edge_features: Size = 0
+    edge_words: _Categories = ()
     """Number of categories of each value of an edge; empty for numeric values."""
-    width: int
-    layers: int
-    outputs: int
+    width: Size
+    layers: Layers
+    outputs: Size
     select: EdgeSelection | msgspec.UnsetType = msgspec.UNSET
     """Set for networks that select a subgraph first; omitted for networks on whole graphs."""
+    readout: Readout | msgspec.UnsetType = msgspec.UNSET
+    """How node states become features of a graph; omitted for the mean."""
 
     @property
     def reads_edges(self) -> bool:
@@ -247,3 +269,11 @@ def mean_pool(batch: GraphBatch, rows: Tensor) -> Tensor:
         return spmm(batch.pool, rows)
     mean_weight = spmm(batch.pool, batch.node_weights).clamp_min(MIN_POOL_WEIGHT)
     return spmm(batch.pool, rows * batch.node_weights) / mean_weight
+
+
+def graph_sizes(batch: GraphBatch) -> Tensor:
+    """Return the number of nodes of each graph, ``[G, 1]``; with node weights, their sum."""
+    sizes = batch.sizes[:, None].float()
+    if batch.node_weights is None:
+        return sizes
+    return spmm(batch.pool, batch.node_weights) * sizes

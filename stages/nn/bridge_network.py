@@ -64,15 +64,20 @@ class BridgeDecoder(nn.Module):
 
         Besides the ``K`` matching factors, each end contributes a logit for being a port.
         """
-        output = self.pair(latent)
-        match, port = output[:, :-1], output[:, -1:] + self.bias / 2
+        terms = self.node_terms(latent)
+        match, port = terms[:, :-1], terms[:, -1:]
         one = torch.ones_like(port)
         left = torch.cat([match * self.sign, port, one], dim=1)
         return left, torch.cat([match, one, port], dim=1)
 
+    def node_terms(self, latent: Tensor) -> Tensor:
+        """Return the ``K`` matching factors of every node, then its port logit, ``[N, K + 1]``."""
+        output = self.pair(latent)
+        return torch.cat([output[:, :-1], output[:, -1:] + self.bias / 2], dim=1)
+
     def pair_logits(self, factors: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
         """Return the bridge logit of each node pair, ``[P]``."""
-        return (factors[0][left] * factors[1][right]).sum(dim=1)
+        return (factors[0].index_select(0, left) * factors[1].index_select(0, right)).sum(dim=1)
 
     def grid_logits(self, factors: tuple[Tensor, Tensor], left: Tensor, right: Tensor) -> Tensor:
         """Return the logits of all pairs of ``left`` ``[B, L]`` and ``right`` ``[B, R]`` nodes.
@@ -94,7 +99,11 @@ class BridgeDecoder(nn.Module):
 
     def pair_features(self, latent: Tensor, left: Tensor, right: Tensor) -> Tensor:
         """Return the inputs of the attribute and node heads for each pair, ``[P, 2 Z]``."""
-        return torch.cat([latent[left] + latent[right], latent[left] * latent[right]], dim=1)
+        return self.features_of_ends(latent[left], latent[right])
+
+    def features_of_ends(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return the same, given the latents of both ends of each pair, ``[P, Z]``."""
+        return torch.cat([left + right, left * right], dim=1)
 
 
 def _mlp(*sizes: int) -> nn.Sequential:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from gsx.ragged import Array, Ints, pointers, row_indices
+from gsx.ragged import Array, Ints, pointers, ranges, row_indices
 from gsx.stages.graphs.subgraphs import Bools, Floats
 from gsx.stages.graphs.weighted_sampling import sample_without_replacement
 from gsx.stages.nn.bridge_diffusion import (
@@ -18,7 +18,8 @@ from gsx.stages.nn.bridge_diffusion import (
     noise_features,
     reverse_step_probability,
 )
-from gsx.stages.nn.bridge_model import BridgeModel
+from gsx.stages.nn.bridge_model import BridgeModel, EncodedComponents
+from gsx.stages.nn.pair_sampling import NodeRuns, draw_pairs
 
 MAX_RUN_PAIRS = 4_000_000
 """Node pairs whose odds are in memory at once, unless a single attachment has more."""
@@ -30,7 +31,6 @@ MAX_LOGIT = 30.0
 """Bound of logits before they become odds."""
 
 CountRule = Literal["expected", "sampled"]
-PairRule = Literal["learned", "random"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,13 +100,41 @@ class Bridges:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EncodedNodes:
-    """Encodings of the nodes and components of a table of splices."""
+class DrawnLatents:
+    """One draw of the latents of all nodes of a pool of components."""
 
-    mean: Array
-    std: Array
-    count_features: Array
-    """``[S, 2 W + 1]`` per component."""
+    latent: Array
+    """``[N, Z]`` float32."""
+    terms: Array
+    """``[N, K + 1]`` matching factors of every node, then its port logit; float32."""
+
+    @classmethod
+    def draw(
+        cls, model: BridgeModel, encoded: EncodedComponents, stream: np.random.Generator
+    ) -> DrawnLatents:
+        """Draw latents; those of a diffusion model are not random."""
+        latent = encoded.mean
+        if model.shape.model == "vae":
+            noise = stream.standard_normal(encoded.mean.shape, dtype=np.float32)
+            latent = encoded.mean + encoded.std * noise
+        with torch.no_grad():
+            terms = model.decoder.node_terms(torch.from_numpy(latent).to(model.device))
+        return cls(latent, np.ascontiguousarray(terms.cpu().numpy()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledComponents:
+    """Components of a table of splices, which come from a pool."""
+
+    node_ptr: Ints
+    """``[S + 1]`` pointers into the nodes of the table."""
+    pool_start: Ints
+    """``[S]`` first node of every component in the pool."""
+
+    def pool_nodes(self, nodes: Ints) -> Ints:
+        """Return the nodes of the pool that some nodes of the table come from."""
+        slot = np.searchsorted(self.node_ptr, nodes, side="right") - 1
+        return np.asarray(self.pool_start[slot] + nodes - self.node_ptr[slot])
 
 
 def concat_bridges(parts: Sequence[Bridges]) -> Bridges:
@@ -126,35 +154,15 @@ class BridgeSampler:
 
     Every attachment gets at least one bridge unless it has no free node pair. The number is the
     expected number under the pair probabilities, rounded, or it is sampled from the count
-    predictor. Pairs are drawn without replacement, in proportion to their odds or uniformly.
+    predictor. Pairs are drawn without replacement, in proportion to their odds.
     """
 
     model: BridgeModel
-    latent: torch.Tensor
-    factors: tuple[torch.Tensor, torch.Tensor]
+    latents: DrawnLatents
+    components: PooledComponents
     count_features: Array
-    pairs: PairRule
+    """``[S, …]`` encodings of the components for the prediction of bridge counts."""
     counts: CountRule
-
-    @classmethod
-    def from_encoded(
-        cls,
-        model: BridgeModel,
-        nodes: EncodedNodes,
-        stream: np.random.Generator,
-        *,
-        pairs: PairRule,
-        counts: CountRule,
-    ) -> BridgeSampler:
-        """Draw the latents of all nodes."""
-        latent = nodes.mean
-        if model.shape.model == "vae" and pairs == "learned":
-            noise = stream.standard_normal(nodes.mean.shape, dtype=np.float32)
-            latent = nodes.mean + nodes.std * noise
-        with torch.no_grad():
-            state = torch.from_numpy(latent).to(model.device)
-            factors = model.decoder.node_factors(state)
-        return cls(model, state, factors, nodes.count_features, pairs, counts)
 
     def sample(
         self,
@@ -168,21 +176,76 @@ class BridgeSampler:
         ``free`` ``[N]`` are the nodes that may get a bridge. ``fixed_counts`` ``[P]`` sets the
         number of bridges of each attachment; 0 leaves it to the count rule.
         """
+        wanted = np.zeros(len(attachments), dtype=np.int64)
         with torch.no_grad():
-            probabilities = _count_probabilities(self.model, self.count_features, attachments)
-            samples = []
-            for rows in _runs(attachments):
-                run = _Run(self.model, self.factors, attachments.take(rows), probabilities[rows])
-                fixed = None if fixed_counts is None else fixed_counts[rows]
-                index, left, right = _sample_run(run, free, fixed, stream, self.pairs, self.counts)
-                samples.append((rows[index], left, right))
-            attachment, left, right = (
-                np.concatenate(column) for column in zip(*samples, strict=True)
+            if self.counts == "sampled":
+                rates = _count_probabilities(self.model, self.count_features, attachments)
+                uniform = stream.random(len(rates))[:, None]
+                wanted = 1 + (rates.cumsum(axis=1) < uniform).sum(axis=1)
+                wanted = np.minimum(wanted, rates.shape[1])
+            if fixed_counts is not None:
+                wanted = np.where(fixed_counts > 0, fixed_counts, wanted)
+            draw = self._denoised_pairs if self.model.shape.model == "diffusion" else self._pairs
+            attachment, left, right = draw(attachments, wanted, free, stream)
+            nodes = (self.components.pool_nodes(left), self.components.pool_nodes(right))
+            attribute, node = sample_attributes_and_nodes(
+                self.model, self.latents.latent, *nodes, stream
             )
-            order = np.argsort(attachment, kind="stable")
-            attachment, left, right = attachment[order], left[order], right[order]
-            attribute, node = _sample_heads(self.model, self.latent, left, right, stream)
         return Bridges(attachment, left, right, attribute, node)
+
+    def _pairs(
+        self,
+        attachments: Attachments,
+        wanted: Ints,
+        free: Bools | None,
+        stream: np.random.Generator,
+    ) -> tuple[Ints, Ints, Ints]:
+        """Return attachment, left node and right node of every sampled bridge."""
+        most = self.model.shape.largest_count
+        draws = max(int(wanted.max(initial=0)), most if (wanted == 0).any() else 0)
+        start = self.components.pool_start
+        runs = NodeRuns(
+            start[attachments.left_slot],
+            attachments.left_count,
+            start[attachments.right_slot],
+            attachments.right_count,
+        )
+        attachment, pair = draw_pairs(
+            self.latents.terms,
+            runs,
+            wanted,
+            most,
+            stream.random((len(attachments), draws)),
+            None if free is None else (free, attachments.left_start, attachments.right_start),
+        )
+        left, right = np.divmod(pair, attachments.right_count[attachment])
+        return (
+            attachment,
+            attachments.left_start[attachment] + left,
+            attachments.right_start[attachment] + right,
+        )
+
+    def _denoised_pairs(
+        self,
+        attachments: Attachments,
+        wanted: Ints,
+        free: Bools | None,
+        stream: np.random.Generator,
+    ) -> tuple[Ints, Ints, Ints]:
+        """Return attachment, left node and right node of every bridge of a diffusion model."""
+        components = self.components
+        rows = ranges(components.pool_start, np.diff(components.node_ptr))
+        latent = torch.from_numpy(self.latents.latent[rows]).to(self.model.device)
+        factors = self.model.decoder.node_factors(latent)
+        rates = _count_probabilities(self.model, self.count_features, attachments)
+        samples = []
+        for part in _runs(attachments):
+            run = _Run(self.model, factors, attachments.take(part), rates[part])
+            index, left, right = _sample_run(run, free, wanted[part], stream)
+            samples.append((part[index], left, right))
+        attachment, left, right = (np.concatenate(column) for column in zip(*samples, strict=True))
+        order = np.argsort(attachment, kind="stable")
+        return attachment[order], left[order], right[order]
 
 
 def _count_probabilities(
@@ -217,23 +280,21 @@ class _Run:
     attachments: Attachments
     count_probabilities: Floats
 
-    def logits(self, free: Bools | None = None) -> Array:
-        """Return the logits of all node pairs, or of pairs of free nodes only."""
+    def logits(self) -> Array:
+        """Return the logits of all node pairs."""
         logits = np.empty(int(self.attachments.ptr[-1]), dtype=np.float32)
         filled = 0
         for first, last in _blocks(self.attachments):
             block = self.attachments.take(np.arange(first, last))
             left, is_left = _padded(block.left_start, block.left_count)
             right, is_right = _padded(block.right_start, block.right_count)
-            if free is not None:
-                is_left, is_right = is_left & free[left], is_right & free[right]
             grid = self.model.decoder.grid_logits(
                 self.factors, torch.from_numpy(left), torch.from_numpy(right)
             )
             values = grid.cpu().numpy()[is_left[:, :, None] & is_right[:, None, :]]
             logits[filled : filled + len(values)] = values
             filled += len(values)
-        return logits[:filled]
+        return logits
 
 
 def _blocks(attachments: Attachments) -> Iterator[tuple[int, int]]:
@@ -255,53 +316,20 @@ def _padded(start: Ints, count: Ints) -> tuple[Ints, Bools]:
 
 
 def _sample_run(
-    run: _Run,
-    free: Bools | None,
-    fixed_counts: Ints | None,
-    stream: np.random.Generator,
-    pairs: PairRule,
-    counts: CountRule,
+    run: _Run, free: Bools | None, wanted: Ints, stream: np.random.Generator
 ) -> tuple[Ints, Ints, Ints]:
     """Return attachment, left node and right node of every sampled bridge."""
-    probabilities = run.count_probabilities
-    single = (
-        probabilities.shape[1] == 1 and fixed_counts is None and counts == "expected"
-    )  # one bridge each, whatever the odds
-    if free is not None and single and pairs == "learned" and run.model.shape.model == "vae":
-        return _sample_single_bridges(run, free, stream)
     ptr = run.attachments.ptr
-    if pairs == "random":
-        odds = np.ones(int(ptr[-1]), dtype=np.float32)
-    elif run.model.shape.model == "vae":
-        odds = np.exp(np.clip(run.logits(), -MAX_LOGIT, MAX_LOGIT))
-    else:
-        odds = _denoise(run, stream)
-    if counts == "sampled" or pairs == "random":
-        uniform = stream.random(len(probabilities))[:, None]
-        num_bridges = 1 + (probabilities.cumsum(axis=1) < uniform).sum(axis=1)
-        num_bridges = np.minimum(num_bridges, probabilities.shape[1])
-    else:
-        expected = np.add.reduceat(odds / (1 + odds), ptr[:-1], dtype=np.float64)
-        num_bridges = np.clip(np.rint(expected).astype(np.int64), 1, probabilities.shape[1])
-    if fixed_counts is not None:
-        num_bridges = np.where(fixed_counts > 0, fixed_counts, num_bridges)
+    odds = _denoise(run, stream)
+    expected = np.add.reduceat(odds / (1 + odds), ptr[:-1], dtype=np.float64)
+    most = run.count_probabilities.shape[1]
+    num_bridges = np.clip(np.rint(expected).astype(np.int64), 1, most)
+    num_bridges = np.where(wanted > 0, wanted, num_bridges)
     if free is not None:
         left, right = run.attachments.node_pairs(np.arange(ptr[-1]), row_indices(ptr))
         odds = odds * (free[left] & free[right])
     attachment, pair = sample_without_replacement(odds, ptr, num_bridges, stream)
     return attachment, *run.attachments.node_pairs(pair, attachment)
-
-
-def _sample_single_bridges(
-    run: _Run, free: Bools, stream: np.random.Generator
-) -> tuple[Ints, Ints, Ints]:
-    """Sample one bridge per attachment; logits are computed for pairs of free nodes only."""
-    restricted, nodes = run.attachments.restrict_to(free), np.flatnonzero(free)
-    odds = np.exp(np.clip(run.logits(free), -MAX_LOGIT, MAX_LOGIT))
-    one = np.ones(len(restricted), dtype=np.int64)
-    attachment, pair = sample_without_replacement(odds, restricted.ptr, one, stream)
-    left, right = restricted.node_pairs(pair, attachment)
-    return attachment, nodes[left], nodes[right]
 
 
 def _denoise(run: _Run, stream: np.random.Generator) -> Array:
@@ -346,26 +374,25 @@ def pair_odds(model: BridgeModel, latent: Array, left: Ints, right: Ints) -> Flo
 def sample_attributes_and_nodes(
     model: BridgeModel, latent: Array, left: Ints, right: Ints, stream: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Sample attribute and bridge node of every node pair, as rows of the model's codebooks."""
-    with torch.no_grad():
-        return _sample_heads(model, torch.from_numpy(latent).to(model.device), left, right, stream)
+    """Sample attribute and bridge node of every node pair, as rows of the model's codebooks.
 
-
-def _sample_heads(
-    model: BridgeModel, latent: torch.Tensor, left: Ints, right: Ints, stream: np.random.Generator
-) -> tuple[Ints, Ints]:
-    """Sample attributes and bridge nodes; 0 without a codebook."""
-    nodes = (torch.from_numpy(left), torch.from_numpy(right))
-    features = model.decoder.pair_features(latent, *nodes)
+    They are 0 without a codebook.
+    """
+    none = np.zeros(len(left), dtype=np.int64)
+    if not model.shape.attributes and not model.shape.bridge_nodes:
+        return none, none
+    ends = (torch.from_numpy(latent[nodes]).to(model.device) for nodes in (left, right))
     samples = []
-    for head, codebook in (
-        (model.decoder.attribute, model.shape.attributes),
-        (model.decoder.node, model.shape.bridge_nodes),
-    ):
-        if codebook:
-            cumulative = head(features).softmax(dim=1).cpu().numpy().cumsum(axis=1)
-            uniform = stream.random(len(left)) * cumulative[:, -1]
-            samples.append((cumulative < uniform[:, None]).sum(axis=1).astype(np.int64))
-        else:
-            samples.append(np.zeros(len(left), dtype=np.int64))
+    with torch.no_grad():
+        features = model.decoder.features_of_ends(*ends)
+        for head, codebook in (
+            (model.decoder.attribute, model.shape.attributes),
+            (model.decoder.node, model.shape.bridge_nodes),
+        ):
+            if codebook:
+                cumulative = head(features).softmax(dim=1).cpu().numpy().cumsum(axis=1)
+                uniform = stream.random(len(left)) * cumulative[:, -1]
+                samples.append((cumulative < uniform[:, None]).sum(axis=1).astype(np.int64))
+            else:
+                samples.append(none)
     return samples[0], samples[1]

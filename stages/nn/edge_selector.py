@@ -1,8 +1,10 @@
 """A network that selects a subgraph of every graph and predicts the label from that subgraph.
 
-An encoder computes node states, every edge is scored from the states of its endpoints, and the best
-edges of each graph form the selected subgraph. Selected edges have the sigmoid of their score as
-weight, other edges one minus the sigmoid. So scores receive gradients from the label loss.
+An encoder computes node states, and every edge is scored from the states of its endpoints.
+
+With a ratio, the best edges of each graph form the selected subgraph. Selected edges have the
+sigmoid of their score as weight, other edges one minus the sigmoid. So scores receive gradients
+from the label loss. With a rule, every node stays, and scores become weights of all edges.
 
 Names of attributes that hold parameters or submodules are keys of the weight files.
 """
@@ -19,7 +21,7 @@ from torch import Tensor, nn
 
 from gsx.stages.nn.backbones import Backbone, Dropout, GraphEncoder, init_backbone_weights
 from gsx.stages.nn.batches import BackboneShape, GraphBatch
-from gsx.stages.nn.subgraph_batch import edge_subgraphs, top_edges
+from gsx.stages.nn.subgraph_batch import edge_subgraphs, top_edges, with_edge_weights
 
 
 class EdgeScorer(nn.Module):
@@ -94,12 +96,23 @@ class SelectorNetwork(nn.Module):
         scores = self.edges(batch)
         assert batch.structure is not None  # build_graph_batch adds it for selector networks
         ratio = self.shape.select.ratio
+        assert ratio is not msgspec.UNSET  # algorithms with a rule do not split
         return EdgeSplit(batch, scores, top_edges(scores, batch.structure, len(batch.sizes), ratio))
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return features ``[G, width]`` and logits ``[G, outputs]`` of the selected subgraphs."""
-        output: tuple[Tensor, Tensor] = self.backbone(self.split(batch).selected())
+        output: tuple[Tensor, Tensor] = self.backbone(self._subgraphs(batch))
         return output
+
+    def _subgraphs(self, batch: GraphBatch) -> GraphBatch:
+        """Return the subgraphs that inference uses."""
+        assert self.shape.select  # the shape of a selector network
+        rule = self.shape.select.rule
+        if rule is msgspec.UNSET:
+            return self.split(batch).selected()
+        scores = self.edges(batch)
+        weights = scores.sigmoid() if rule == "weights" else (scores > 0).to(scores.dtype)
+        return with_edge_weights(batch, weights)
 
 
 @contextmanager

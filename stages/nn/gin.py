@@ -84,7 +84,7 @@ class GINLayer(nn.Module):
 class InputLayer(nn.Sequential):
     """Map inputs to states. The last ``num_categories`` inputs are one-hot categories.
 
-    Batch norm applies to numeric inputs only: normalized, a rare category would have a value in the
+    Batch norm applies to numeric inputs only: it would scale a rare category to a value in the
     hundreds.
     """
 

@@ -32,6 +32,23 @@ def row_loss(logits: Tensor, y: Tensor, task: str) -> Tensor:
     return (losses * labelled).sum(dim=-1) / labelled.sum(dim=-1).clamp_min(1)
 
 
+def label_entropy(y: Tensor, task: str) -> Tensor:
+    """Return the smallest loss that a prediction can have, for every row: the entropy of its label.
+
+    The result ``[…]`` is 0 for hard labels and for values. ``row_loss`` minus the entropy is the KL
+    divergence of the prediction from the label.
+    """
+    labelled = ~torch.isnan(y)
+    target = torch.nan_to_num(y)
+    if task == "regression":
+        return torch.zeros_like(target).sum(dim=-1)
+    entropy: Tensor = torch.special.entr(target)
+    if task == "classification":
+        return entropy.sum(dim=-1)
+    entropy = (entropy + torch.special.entr(1 - target)) * labelled
+    return entropy.sum(dim=-1) / labelled.sum(dim=-1).clamp_min(1)
+
+
 def estimate_prior(y: Tensor, task: str) -> Tensor:
     """Return the prior of the labels ``[C]``: class shares, positive rates or mean values."""
     prior = torch.nanmean(y, dim=0)

@@ -74,6 +74,13 @@ def edge_subgraphs(
     )
 
 
+def with_edge_weights(batch: GraphBatch, edge_weights: Tensor) -> GraphBatch:
+    """Return whole graphs with edge weights ``[E]``, equal for both directions of an edge."""
+    structure = batch.structure
+    assert structure is not None  # built with edge indices
+    return replace(batch, weighted_edges=structure.edges, edge_weights=edge_weights)
+
+
 def with_node_weights(batch: GraphBatch, node_weights: Tensor) -> GraphBatch:
     """Return whole graphs with node weights ``[N]``.
 

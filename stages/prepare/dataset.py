@@ -10,6 +10,8 @@ from typing import Any
 from gsx.errors import UsageError, did_you_mean
 from gsx.schema import CorpusInfo, Level
 from gsx.stages.block_executor import BlockExecutor, ProcessExecutor
+from gsx.stages.prepare.readers.raw_files import exists_as_file
+from gsx.stages.stage import Progress, ignore_progress
 from gsx.storage.artifacts.manifest import Dropped
 from gsx.table import GraphTable
 
@@ -26,7 +28,7 @@ class RawFile:
     def find(self, folder: Path) -> tuple[str, Path] | None:
         """Return the name and path of the file below ``folder``; None if it does not exist."""
         for name in self.paths:
-            if (folder / name).is_file():
+            if exists_as_file(folder / name):
                 return name, folder / name
         return None
 
@@ -42,6 +44,8 @@ class DatasetMetadata:
     """Published number of graphs (or nodes) of every split."""
     raw: tuple[RawFile, ...] = ()
     """Raw files; empty for synthetic datasets."""
+    confirmation: bool = False
+    """Whether recipes, options and networks must not be chosen on the dataset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class DatasetRequest:
     """Options of this family, resolved."""
     executor: BlockExecutor = field(default_factory=ProcessExecutor)
     """Maps functions over blocks of raw data."""
+    progress: Progress = ignore_progress
+    """Called with the number of raw rows that were parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from gsx.ragged import Ints
 from gsx.schema import SPLITS, Column, CorpusInfo, Feature, corpus_columns
 from gsx.stages.block_executor import BlockExecutor
 from gsx.stages.chem.features import ATOM_FEATURES, BOND_FEATURES, FEATURE_DTYPE
+from gsx.stages.chem.limits import MAX_ATOMS
 from gsx.stages.prepare.dataset import PreparedDataset
 from gsx.stages.prepare.kmeans import embed_graphs
 from gsx.stages.prepare.readers.csv_tables import CodedColumn
@@ -27,8 +28,10 @@ from gsx.stages.prepare.splitting import (
     empty_split_warnings,
     environment_table,
     infer_environments,
+    ratio_warnings,
 )
 from gsx.stages.prepare.targets import Labels
+from gsx.stages.stage import Progress, ignore_progress
 from gsx.storage.artifacts.manifest import Dropped
 from gsx.table import GraphTable
 
@@ -64,16 +67,22 @@ class MoleculeRequest:
     column: CodedColumn | None = None
     """Domain of every row, unless it is size or scaffold."""
     rule: SplitRule
-    given: Ints | None = None
+    preset_split: Ints | None = None
     """``[n]`` split of every row, for the rule ``column``."""
     infer: bool = False
     """Whether environments are inferred by clustering instead of ranges of the domain."""
     unreadable_placed: bool = False
     """Whether unreadable rows are split before they are dropped; not with ``infer``."""
+    check_ratios: bool = False
+    """Whether to warn about OOD splits whose size is far from the rule's shares."""
     strict: bool = False
     """Whether an unreadable row is an error."""
+    max_atoms: int = MAX_ATOMS
+    """Limit of the atoms of a molecule; larger ones are unreadable."""
     executor: BlockExecutor
     """Parses blocks of SMILES."""
+    progress: Progress = ignore_progress
+    """Called with the number of parsed rows."""
 
 
 def open_molecules(
@@ -87,12 +96,25 @@ def open_molecules(
             f"{description.name} needs RDKit and SciPy. Install them with "
             "`pip install 'gsx[pipeline]'`."
         ) from error
-    parsed = read_smiles(request.smiles, request.executor)
+    parsed = read_smiles(
+        request.smiles,
+        request.executor,
+        request.max_atoms,
+        lambda done: request.progress(done, len(request.labels.y), "rows parsed"),
+    )
     _check(request, parsed)
     rows = np.arange(parsed.count) if request.unreadable_placed else parsed.rows
     domains = _domains(request, parsed, rows)
-    given = None if request.given is None else request.given[rows]
-    assignment = assign_splits(domains, request.rule, stream, where=request.where, given=given)
+    preset_split = None if request.preset_split is None else request.preset_split[rows]
+    assignment = assign_splits(
+        domains,
+        request.rule,
+        stream,
+        where=request.where,
+        preset_split=preset_split,
+        label=request.labels.label[rows],
+    )
+    warnings = ratio_warnings(assignment, request.rule, "graphs") if request.check_ratios else ()
     if request.infer:
         features = _features(ATOM_FEATURES)
         assignment = infer_environments(
@@ -119,7 +141,7 @@ def open_molecules(
         split_sizes=sizes,
         build=build,
         dropped=_dropped(parsed),
-        warnings=(*empty_split_warnings(sizes), *filter(None, [assignment.note])),
+        warnings=(*empty_split_warnings(sizes), *warnings, *filter(None, [assignment.note])),
         summary={"rdkit": RDKIT_VERSION, "rows": split_counts(assignment.split)},
     )
 

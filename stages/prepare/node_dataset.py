@@ -25,11 +25,13 @@ class NodeGraph:
     features: Array | Ragged
     """``[N, F]`` numbers, or the sorted indices of the non-zero features of every node."""
     num_features: int
+    names: tuple[str, ...] = ()
+    """Names of dense features; empty if they have none."""
     src: Ints
     dst: Ints
     """Edges as read: in one or both directions, possibly repeated."""
     labels: Labels
-    placed: SplitAssignment
+    assignment: SplitAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ def reject_num_graphs_of_nodes(name: str, num_graphs: int | None) -> None:
 
 def node_dataset(
     graph: NodeGraph,
-    about: NodeCorpusDescription,
+    description: NodeCorpusDescription,
     *,
     dropped: tuple[Dropped, ...] = (),
     warnings: tuple[str, ...] = (),
@@ -59,24 +61,25 @@ def node_dataset(
     """Return a dataset of one graph in the split ``all``."""
     table = node_table(graph)
     info = CorpusInfo(
-        name=about.name,
+        name=description.name,
         level="node",
         task=graph.labels.task,
         metric=graph.labels.metric,
         outputs=graph.labels.outputs,
-        domain=about.domain,
-        domains=graph.placed.domains.texts(),
-        environments=environment_table(graph.placed),
+        domain=description.domain,
+        domains=graph.assignment.domains.texts(),
+        environments=environment_table(graph.assignment),
         columns=corpus_columns(
             outputs=len(graph.labels.outputs),
             num_features=graph.num_features,
             level="node",
+            feature_names=() if isinstance(graph.features, Ragged) else graph.names,
             sparse=isinstance(graph.features, Ragged),
         ),
         num_features=graph.num_features,
-        description=about.description,
-        licence=about.licence,
-        citation=about.citation,
+        description=description.description,
+        licence=description.licence,
+        citation=description.citation,
     )
     return PreparedDataset(
         info=info,
@@ -89,9 +92,9 @@ def node_dataset(
 
 def node_table(graph: NodeGraph) -> GraphTable:
     """Return the graph with each edge in both directions once, sorted by source and target."""
-    nodes = len(graph.placed.split)
+    nodes = len(graph.assignment.split)
     src, dst = symmetric_edges(graph.src, graph.dst, nodes)
-    split = np.where(graph.placed.split == UNUSED, SPLITS.index("all"), graph.placed.split)
+    split = np.where(graph.assignment.split == UNUSED, SPLITS.index("all"), graph.assignment.split)
     return GraphTable(
         node_ptr=pointers([nodes]),
         edge_ptr=pointers([len(src)]),
@@ -107,8 +110,8 @@ def node_table(graph: NodeGraph) -> GraphTable:
             **_features(graph.features),
             "node_y": graph.labels.y.astype(np.float32),
             "node_label": graph.labels.label.astype(np.int32),
-            "node_env_id": graph.placed.env_id.astype(np.int32),
-            "node_domain_id": graph.placed.domains.number.astype(np.int32),
+            "node_env_id": graph.assignment.env_id.astype(np.int32),
+            "node_domain_id": graph.assignment.domains.number.astype(np.int32),
             "node_split": split.astype(np.int8),
         },
         edge={"edge_src": src.astype(np.int32), "edge_dst": dst.astype(np.int32)},

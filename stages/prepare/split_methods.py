@@ -31,21 +31,107 @@ class DomainSplit:
     """``[n]`` environment of the items of the training pool, -1 elsewhere."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassMinimum:
+    """Smallest number of items of every class in a test split."""
+
+    label: Ints
+    """``[n]`` class of every item; -1 without a class."""
+    count: int
+
+    def missing(self, items: Ints) -> Ints:
+        """Return, per class, how many more of it ``items`` need."""
+        present = self.label[self.label >= 0]
+        counts = np.bincount(
+            self.label[items][self.label[items] >= 0], minlength=int(present.max(initial=-1)) + 1
+        )
+        return np.asarray(np.maximum(self.count - counts, 0), dtype=np.int64)
+
+
 def split_by_domain(
-    domain: Ints, *, descending: bool, train: float, val: float, environments: int
+    domain: Ints,
+    *,
+    descending: bool,
+    train: float,
+    val: float,
+    environments: int,
+    minimum: ClassMinimum | None = None,
 ) -> DomainSplit:
     """Split items by their domains ``[n]``, numbered in ascending order.
 
     ``train`` and ``val`` are the shares of the training pool and of ``ood_val``; the pool is
-    divided into at most ``environments`` groups of about equal size by the same rule.
+    divided into at most ``environments`` groups of about equal size by the same rule. ``ood_test``
+    gets more domains if that is needed for the ``minimum``, and ``ood_val`` moves with it.
     """
     count = len(domain)
     order = _domain_order(domain, descending=descending)
-    bucket = _bucket_by_domain(domain[order], [0, int(count * train), int(count * (train + val))])
+    borders = [0, int(count * train), int(count * (train + val))]
+    if minimum is not None:
+        borders = _borders_with_minimum(domain[order], order, borders, minimum)
+    bucket = _bucket_by_domain(domain[order], borders)
     split = np.empty(count, dtype=np.int64)
     split[order] = np.array([TRAIN, OOD_VAL, OOD_TEST])[bucket]
     env_id = environments_by_domain(domain, split, descending=descending, environments=environments)
     return DomainSplit(split, env_id)
+
+
+def divide_domains(domain: Ints, limit: int, generator: np.random.Generator) -> Ints:
+    """Return the domains ``[n]`` with every larger one divided at random into equal parts.
+
+    No part has more than ``limit`` items. Parts are numbered in the order of their domains.
+    """
+    counts = np.bincount(domain)
+    parts = np.maximum(-(-counts // limit), 1)
+    first = np.cumsum(parts) - parts
+    order = np.lexsort((generator.random(len(domain)), domain))
+    start = np.cumsum(counts) - counts
+    owner = domain[order]
+    rank = np.arange(len(domain)) - start[owner]
+    divided = np.empty_like(domain)
+    divided[order] = first[owner] + rank * parts[owner] // np.maximum(counts[owner], 1)
+    return divided
+
+
+def _borders_with_minimum(
+    domain: Ints, order: Ints, borders: list[int], minimum: ClassMinimum
+) -> list[int]:
+    """Return borders that leave enough items of every class after the last one.
+
+    ``domain`` are the sorted domains. The borders move to earlier changes of domain, by as much as
+    needed; the first item of the training pool stays.
+    """
+    wanted = borders[2] - borders[1]
+    starts = np.flatnonzero(_bucket_by_domain(domain, borders) == 2)
+    last = int(starts[0]) if len(starts) else len(domain)
+    changes = 1 + np.flatnonzero(domain[1:] != domain[:-1])
+    earlier = [last, *changes[changes < last][::-1].tolist()]
+    for start in earlier:
+        before = changes[changes < start]  # where ood_val may start
+        if len(before) and not minimum.missing(order[start:]).any():
+            fitting = before[before <= start - wanted]
+            return [0, int(fitting[-1] if len(fitting) else before[0]), start]
+    return borders
+
+
+def hold_out_minimum(split: Ints, minimum: ClassMinimum, generator: np.random.Generator) -> Ints:
+    """Return the splits with enough items of every class in ``id_test``.
+
+    Random training items of rare classes move to ``id_test``. Items of frequent classes move back,
+    as far as enough of them remain.
+    """
+    moved = split.copy()
+    missing = minimum.missing(np.flatnonzero(moved == ID_TEST))
+    for class_ in np.flatnonzero(missing).tolist():
+        pool = np.flatnonzero((moved == TRAIN) & (minimum.label == class_))
+        moved[generator.permutation(pool)[: missing[class_]]] = ID_TEST
+    for _ in range(int(missing.sum())):
+        inside = np.flatnonzero(moved == ID_TEST)
+        label = minimum.label[inside]
+        spare = np.bincount(label[label >= 0], minlength=len(missing)) - minimum.count
+        if not len(spare) or spare.max() <= 0:
+            break
+        moved[generator.choice(inside[label == spare.argmax()])] = TRAIN
+    return moved
 
 
 def split_by_quantile(

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from gsx.errors import StageError
+from gsx.errors import StageError, UsageError
 from gsx.provenance import source_provenance
 from gsx.ragged import Array, Ints
 from gsx.schema import ORIGINS, SPLITS, Environment
@@ -21,9 +21,12 @@ from gsx.stages.prepare.split_methods import (
     ID_TEST,
     ID_VAL,
     TRAIN,
+    ClassMinimum,
     DomainSplit,
+    divide_domains,
     environments_by_domain,
     hold_out,
+    hold_out_minimum,
     split_at_random,
     split_by_domain,
     split_by_quantile,
@@ -32,6 +35,10 @@ from gsx.table import GraphTable, Values
 
 DomainKey = int | float | str
 """Value of a domain."""
+MAX_RATIO_ERROR = 1 / 3
+"""Largest relative difference between the asked and the actual size of an OOD split."""
+PARTS_PER_SPLIT = 4
+"""Divided domains have at most the asked size of the smallest OOD split, divided by this number."""
 SplitRuleKind = Literal["domain-sorted", "quantile", "random", "column"]
 
 
@@ -55,6 +62,15 @@ class SplitRule:
     """Whether to create ``id_test``."""
     environments: int
     """Maximum number of environments."""
+    divide: bool = False
+    """Whether domains that are larger than a part of an OOD split are divided."""
+    min_per_class: int = 0
+    """Smallest number of items of every class in ``id_test`` and ``ood_test``."""
+
+    @property
+    def test(self) -> float:
+        """Share of all items in ``ood_test``."""
+        return round(1 - self.train - self.val, 12)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,14 +143,19 @@ def assign_splits(
     generator: np.random.Generator,
     *,
     where: str,
-    given: Ints | None = None,
+    preset_split: Ints | None = None,
+    label: Ints | None = None,
 ) -> SplitAssignment:
-    """Assign splits by a rule; ``given`` is the split of each item for the rule ``column``."""
-    domain_split = _split(domains, rule, generator, where, given)
+    """Assign splits by a rule; ``preset_split`` holds the splits for the rule ``column``.
+
+    ``label`` ``[n]`` are the classes of items, for a minimum per class.
+    """
+    minimum = None if not rule.min_per_class else ClassMinimum(_classes(label), rule.min_per_class)
+    domain_split = _split(domains, rule, generator, where, preset_split, minimum)
     split = domain_split.split
     pool = int((split == TRAIN).sum())
     size = int(rule.held_out * (len(split) if rule.held_out_of == "all" else pool))
-    if given is not None and np.isin(given, (ID_VAL, ID_TEST)).any():
+    if preset_split is not None and np.isin(preset_split, (ID_VAL, ID_TEST)).any():
         size = 0
     tests = size if rule.id_test else 0
     if size + tests >= max(pool, 1):
@@ -142,9 +163,73 @@ def assign_splits(
             f"{where}: the training pool has {pool} items, and {size + tests} would be held out. "
             "Increase the training share or reduce the held-out share in `--ratios`."
         )
-    return SplitAssignment(
-        hold_out(split, size, generator, test=tests), domain_split.env_id, domains
-    )
+    held_out = hold_out(split, size, generator, test=tests)
+    if minimum is not None:
+        held_out = hold_out_minimum(held_out, minimum, generator) if tests else held_out
+        _check_minimum(held_out, minimum, rule, where, tests=("id_test",) if tests else ())
+    return SplitAssignment(held_out, domain_split.env_id, domains)
+
+
+def _classes(label: Ints | None) -> Ints:
+    if label is None or not (label >= 0).any():
+        raise UsageError(
+            "min_test_per_class needs one target with classes: `--task binary` or "
+            "`--task classification`. Leave it out."
+        )
+    return label
+
+
+def _check_minimum(
+    split: Ints, minimum: ClassMinimum, rule: SplitRule, where: str, tests: tuple[str, ...]
+) -> None:
+    """Raise an error if a test split lacks a class, or if training has become too small."""
+    _check_classes(split, minimum, "ood_test", where)
+    pool = int(np.isin(split, (TRAIN, ID_VAL, ID_TEST)).sum())
+    if 2 * pool < rule.train * len(split):
+        raise StageError(
+            f"{where}: `--min-test-per-class {minimum.count}` would leave {pool:,} of "
+            f"{len(split):,} items for training, and {rule.train:.0%} were asked for. Lower it, or "
+            "use another `--domain` or `--direction`."
+        )
+    for name in tests:
+        _check_classes(split, minimum, name, where)
+
+
+def _check_classes(split: Ints, minimum: ClassMinimum, name: str, where: str) -> None:
+    missing = minimum.missing(np.flatnonzero(split == SPLITS.index(name)))
+    if missing.any():
+        class_ = int(missing.argmax())
+        raise StageError(
+            f"{where}: {name} cannot have {minimum.count} items of every class: "
+            f"{int(missing[class_])} of class number {class_} are missing. Lower "
+            "`--min-test-per-class`."
+        )
+
+
+def ratio_warnings(assignment: SplitAssignment, rule: SplitRule, items: str) -> tuple[str, ...]:
+    """Return a warning per OOD split whose size is far from what was asked for.
+
+    Domains are not divided, so that large domains and ties move the borders.
+    """
+    if rule.kind not in ("domain-sorted", "quantile"):
+        return ()
+    total = len(assignment.split)
+    largest = int(np.bincount(assignment.domains.number).max(initial=0))
+    warnings = []
+    for name, asked in (("ood_val", rule.val), ("ood_test", rule.test)):
+        count = int((assignment.split == SPLITS.index(name)).sum())
+        if asked <= 0 or not count or abs(count / total - asked) <= MAX_RATIO_ERROR * asked:
+            continue
+        if name == "ood_test" and rule.min_per_class and count > asked * total:
+            continue  # as requested
+        advice = "Use other `--ratios` or another `--domain`"
+        if rule.kind == "domain-sorted" and not rule.divide:
+            advice = "Use `--divide-domains`, other `--ratios` or another `--domain`"
+        warnings.append(
+            f"{name} has {count:,} of {total:,} {items} ({count / total:.1%}), and {asked:.0%} "
+            f"were asked for; the largest domain has {largest:,} {items}. {advice}"
+        )
+    return tuple(warnings)
 
 
 def _split(
@@ -152,13 +237,19 @@ def _split(
     rule: SplitRule,
     generator: np.random.Generator,
     where: str,
-    given: Ints | None,
+    preset_split: Ints | None,
+    minimum: ClassMinimum | None,
 ) -> DomainSplit:
     domain, down, count = domains.number, rule.descending, rule.environments
     if rule.kind == "domain-sorted":
+        if rule.divide:
+            shares = [share for share in (rule.val, rule.test) if share > 0]
+            limit = max(int(len(domain) * min(shares, default=1) / PARTS_PER_SPLIT), 1)
+            domain = divide_domains(domain, limit, generator)
         return split_by_domain(
-            domain, descending=down, train=rule.train, val=rule.val, environments=count
-        )
+            domain, descending=down, train=rule.train, val=rule.val, environments=count,
+            minimum=minimum,
+        )  # fmt: skip
     if rule.kind == "random":
         return split_at_random(
             domain, generator, descending=down, train=rule.train, val=rule.val, environments=count
@@ -174,13 +265,13 @@ def _split(
             domain, values, descending=down, train=rule.train,
             test=round(1 - rule.train - rule.val, 12), environments=count,
         )  # fmt: skip
-    if given is None:
+    if preset_split is None:
         raise StageError(
             f"{where}: the rule `column` needs a split column. Add `--split-column NAME`."
         )
-    pool = np.where(np.isin(given, (ID_VAL, ID_TEST)), TRAIN, given)
+    pool = np.where(np.isin(preset_split, (ID_VAL, ID_TEST)), TRAIN, preset_split)
     return DomainSplit(
-        given, environments_by_domain(domain, pool, descending=down, environments=count)
+        preset_split, environments_by_domain(domain, pool, descending=down, environments=count)
     )
 
 
@@ -212,9 +303,8 @@ def infer_environments(
     blocks = list(embedding.parts)
     left = " and features of nodes" if len(blocks) > 2 else ""
     note = (
-        f"environments were inferred: {len(mean)} groups that look alike in "
-        f"{', '.join(blocks[:2])}{left}; they differ most in {most} ({share:.0%} of its spread "
-        f"lies between them){more}"
+        f"environments were inferred: {len(mean)} clusters by {', '.join(blocks[:2])}{left}; "
+        f"fraction of variance between clusters: {most} ({share:.0%}){more}"
     )
     return replace(assignment, env_id=env_id, names=names, note=note)
 

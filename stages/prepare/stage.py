@@ -10,8 +10,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gsx.errors import UsageError, did_you_mean
+from gsx.errors import StageError, UsageError, did_you_mean
 from gsx.stages.block_executor import BlockExecutor
+from gsx.stages.chem.limits import MAX_ATOMS
 from gsx.stages.prepare.benchmarks import (
     citations,
     cmnist,
@@ -25,7 +26,7 @@ from gsx.stages.prepare.dataset import DatasetFamily, DatasetMetadata, DatasetRe
 from gsx.stages.prepare.download.catalog import remote_files
 from gsx.stages.prepare.molecule_dataset import reject_unreadable
 from gsx.stages.prepare.splitting import SplitRuleKind
-from gsx.stages.prepare.synthetic import cbas, fsmotif, motif
+from gsx.stages.prepare.synthetic import cbas, fsmotif, motif, motif2, motif_lobo
 from gsx.stages.prepare.targets import MetricOption, TaskOption
 from gsx.stages.prepare.user import dataset as user_dataset
 from gsx.stages.stage import Progress, Stage
@@ -33,11 +34,15 @@ from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.corpus_files import CORPUS_FILES
 from gsx.storage.corpora.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
+from gsx.storage.corpora.split_warnings import label_shift_warnings
 from gsx.table import GraphTable
 
 FAMILIES: tuple[DatasetFamily, ...] = (
     motif.FAMILY,
+    motif_lobo.FAMILY,
+    motif2.FAMILY,
     fsmotif.FAMILY,
     hiv.FAMILY,
     tu.FAMILY,
@@ -75,7 +80,7 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     file: str | UnsetType = UNSET
     """User data: table, zip file or directory. Its content is part of the key, its path is not."""
     name: str | UnsetType = UNSET
-    """Name of a corpus of user data; default: the name of the file."""
+    """Name of a corpus of user data (default: the name of the file) or of changed Motif data."""
     smiles_column: str | UnsetType = UNSET
     """Column with SMILES."""
     targets: tuple[str, ...] | UnsetType = UNSET
@@ -92,8 +97,14 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whether the lowest or the highest domains are used for training."""
     ratios: tuple[float, float, float] | UnsetType = UNSET
     """Shares of ``train``, ``ood_val``, and of each of ``id_val`` and ``id_test``."""
+    divide_domains: bool | UnsetType = UNSET
+    """Whether domains that are larger than a part of an OOD split are divided between splits."""
+    min_test_per_class: int | UnsetType = UNSET
+    """Smallest number of items of every class in ``id_test`` and ``ood_test``."""
     split_column: str | UnsetType = UNSET
     """Column with the split of every row; name of an OGB split or GOOD shift."""
+    max_atoms: int | UnsetType = UNSET
+    """Atoms of the largest molecule; larger ones are unreadable rows."""
     strict: bool | UnsetType = UNSET
     """Whether an unreadable row is an error; not part of the key."""
     edges: str | UnsetType = UNSET
@@ -102,12 +113,24 @@ class PrepareConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Column with node ids."""
     feature_columns: tuple[str, ...] | UnsetType = UNSET
     """Columns with node features; default: all columns without another role."""
+    bases: tuple[str, ...] | UnsetType = UNSET
+    """Motif: base graphs; if the base shifts, those of the training environments."""
+    val_bases: tuple[str, ...] | UnsetType = UNSET
+    """Motif: base graphs of ``ood_val``, if the base shifts."""
+    test_bases: tuple[str, ...] | UnsetType = UNSET
+    """Motif: base graphs of ``ood_test``, if the base shifts."""
+    motifs: tuple[str, ...] | UnsetType = UNSET
+    """Motif: the classes."""
+    feature_names: bool | UnsetType = UNSET
+    """Whether the corpus stores the names of the feature columns of a node table."""
 
 
 OPTIONS = (
     "environments", "protocol", "features", "file", "name", "smiles_column", "targets", "task",
-    "metric", "domain", "rule", "direction", "ratios", "split_column", "strict",
-    "edges", "id_column", "feature_columns",
+    "metric", "domain", "rule", "direction", "ratios", "split_column", "max_atoms",
+    "strict", "divide_domains", "min_test_per_class",
+    "edges", "id_column", "feature_columns", "feature_names", "bases", "val_bases", "test_bases",
+    "motifs",
 )  # fmt: skip
 """Options that only some datasets have. For other datasets they are not part of the key."""
 
@@ -117,8 +140,11 @@ def family_of(name: str) -> DatasetFamily:
     for family in FAMILIES:
         if name in family.names:
             return family
-    names = [name for family in FAMILIES for name in (*family.names, *family.aliases)]
-    raise UsageError(f"no dataset `{name}`. {did_you_mean(name, names)}")
+    raise UsageError(f"no dataset `{name}`. {did_you_mean(name, _names())}")
+
+
+def _names() -> list[str]:
+    return [name for family in FAMILIES for name in (*family.names, *family.aliases)]
 
 
 def metadata_of(name: str) -> DatasetMetadata:
@@ -135,6 +161,11 @@ def resolve(config: PrepareConfig) -> PrepareConfig:
     family = family_of(name)
     num_graphs = family.size(name, config.num_graphs)
     options = family.options(name, dataset_options(config))
+    if family.listed and options.get("name") in _names():
+        raise UsageError(
+            f"{name}: the name `{options['name']}` is that of a dataset. Use another `name`, so "
+            "that results of different data are not mixed."
+        )
     if config.shard_graphs < 1:
         raise UsageError(f"shard_graphs must be at least 1 (found {config.shard_graphs})")
     if not config.formats or len(set(config.formats)) != len(config.formats):
@@ -172,7 +203,12 @@ def raw_files(config: PrepareConfig) -> dict[str, Path]:
             )
         name, path = located
         files[name] = path
-    return {**files, **family.extra_files(config.dataset, dataset_options(config))}
+    try:
+        return {**files, **family.extra_files(config.dataset, dataset_options(config))}
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename or config.file} cannot be read: {error.strerror or error}."
+        ) from error
 
 
 def _fetch_hint(name: str) -> str:
@@ -198,8 +234,15 @@ def run(
         raw=raw_files(config),
         options=dataset_options(config),
         executor=executor,
+        progress=progress,
     )
-    dataset = family_of(config.dataset).open(request)
+    try:
+        dataset = family_of(config.dataset).open(request)
+    except MemoryError as error:
+        raise StageError(
+            f"{config.dataset}: the raw files need more memory than this machine has. Use fewer or "
+            "smaller graphs."
+        ) from error
     shards = plan_shards(dataset.split_sizes, config.shard_graphs)
     total = sum(dataset.split_sizes.values())
     done = 0
@@ -216,7 +259,13 @@ def run(
     return replace(
         result,
         dropped=dataset.dropped,
-        warnings=result.warnings + dataset.warnings,
+        warnings=(
+            *result.warnings,
+            *label_shift_warnings(
+                dataset.info, result.summary.get("node_groups", result.summary["groups"])
+            ),
+            *dataset.warnings,
+        ),
         summary={**result.summary, **dataset.summary},
     )
 
@@ -235,10 +284,17 @@ STAGE = Stage(
     version=1,
     kind="corpus",
     config=PrepareConfig,
+    json_files=lambda: CORPUS_FILES,
     resolve=resolve,
     run_with_executor=run,
     seeds=lambda config: {"prepare": config.seed},
     raw_files=raw_files,
     check_reused=accept,
     local_options=("raw", "file", "strict", "edges"),
+    added_options={
+        "max_atoms": MAX_ATOMS,
+        "divide_domains": False,
+        "min_test_per_class": 0,
+        "feature_names": False,
+    },
 )

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from gsx.errors import StageError, UsageError
+from gsx.limits import COLUMNS, LABEL_VALUES
 from gsx.ragged import Array, Ints
 from gsx.schema import Metric, Task
 
@@ -21,7 +22,9 @@ _METRICS: dict[Task, tuple[Metric, ...]] = {
     "regression": ("rmse",),
 }
 """Metrics of every task, the default first."""
-_MAX_CLASSES = 1000
+MAX_CLASSES = 1000
+_MAX_CLASS = 1 << 53
+"""Limit of class labels: smaller integers are exact as 64-bit floating-point numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,17 +45,45 @@ class Labels:
         return int(np.isnan(self.y).all(axis=1).sum())
 
 
+def check_num_targets(count: int, where: str) -> None:
+    """Reject files without targets, or with more targets than columns of a table."""
+    if not count:
+        raise StageError(f"{where} has no targets: the field or file with labels has no columns.")
+    if count > COLUMNS.value:
+        raise StageError(
+            f"{where} has {count:,} targets; the limit is {COLUMNS.value:,}. {COLUMNS.advice}"
+        )
+
+
 def parse_labels(
-    values: Array, names: Sequence[str], task: TaskOption, metric: MetricOption, where: str
+    values: Array,
+    names: Sequence[str],
+    task: TaskOption,
+    metric: MetricOption,
+    where: str,
+    classes: Sequence[str] = (),
 ) -> Labels:
-    """Convert values ``[n, T]`` of named targets to labels of a task; NaN means missing."""
+    """Convert values ``[n, T]`` of named targets to labels of a task; NaN means missing.
+
+    Values are 64-bit floating-point numbers, in which integers below 2^53 are exact. ``classes``
+    are the names of classes whose codes are the values.
+    """
+    if classes and task == "auto":
+        task = "classification"
+    too_large = np.argwhere(np.abs(values) > np.finfo(np.float32).max)
+    if len(too_large):
+        row, column = too_large[0].tolist()
+        raise StageError(
+            f"{where}, row {row}: {names[column]} is {values[row, column]:g}, but targets are "
+            "32-bit floats. Rescale the target."
+        )
     for column, name in enumerate(names):
         if np.isnan(values[:, column]).all():
             raise StageError(f"{where}: the target `{name}` is missing in every row.")
     resolved = _task(values, names, task, where)
     score = resolve_metric(resolved, metric)
     if resolved == "classification":
-        return _classes(values, names, score, where)
+        return _classes(values, names, score, where, classes)
     if resolved != "regression":
         _check_two(values, names, where)
     one = resolved == "binary"
@@ -122,7 +153,9 @@ def _check_two(values: Array, names: Sequence[str], where: str) -> None:
             )
 
 
-def _classes(values: Array, names: Sequence[str], metric: Metric, where: str) -> Labels:
+def _classes(
+    values: Array, names: Sequence[str], metric: Metric, where: str, texts: Sequence[str]
+) -> Labels:
     column = values[:, 0]
     present = ~np.isnan(column)
     fractional = np.flatnonzero(present & (column != np.round(column)))
@@ -132,19 +165,33 @@ def _classes(values: Array, names: Sequence[str], metric: Metric, where: str) ->
             f"{where}, row {row}: {names[0]} is {column[row]:g}; class labels are integers. "
             "Use `--task regression` for real values."
         )
-    classes = np.unique(column[present]).astype(np.int64)
-    if not 2 <= len(classes) <= _MAX_CLASSES:
+    ambiguous = np.flatnonzero(present & (np.abs(column) >= _MAX_CLASS))
+    if len(ambiguous):
+        row = int(ambiguous[0])
         raise StageError(
-            f"{where}: `{names[0]}` has {len(classes)} classes; expected 2..{_MAX_CLASSES}."
+            f"{where}, row {row}: {names[0]} is about {column[row]:.17g}; class labels are below "
+            "2^53, because larger integers are not distinct as floating-point numbers. Number the "
+            "classes from 0."
+        )
+    classes = np.unique(column[present]).astype(np.int64)
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise StageError(
+            f"{where}: `{names[0]}` has {len(classes)} classes; expected 2..{MAX_CLASSES}."
+        )
+    if len(column) * len(classes) > LABEL_VALUES.value:
+        raise StageError(
+            f"{where}: {len(column):,} rows and {len(classes):,} classes of `{names[0]}` give more "
+            f"than {LABEL_VALUES.value:,} label values. {LABEL_VALUES.advice}"
         )
     label = np.full(len(column), -1, dtype=np.int64)
     label[present] = np.searchsorted(classes, column[present])
-    y = np.full((len(column), len(classes)), np.nan, dtype=np.float32)
-    y[present] = np.eye(len(classes), dtype=np.float32)[label[present]]
+    y = np.zeros((len(column), len(classes)), dtype=np.float32)
+    y[np.arange(len(column)), label] = 1
+    y[~present] = np.nan
     return Labels(
         task="classification",
         metric=metric,
-        outputs=tuple(map(str, classes.tolist())),
+        outputs=tuple(texts or map(str, classes.tolist())),
         y=y,
         label=label,
     )

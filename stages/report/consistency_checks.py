@@ -3,79 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gsx.ragged import Ints, decode_texts, row_indices
-from gsx.schema import ORIGINS, CorpusInfo
-from gsx.stages.augmented.label_rules import spliced_labels
+from gsx.schema import ORIGINS, SPLITS, CorpusInfo
+from gsx.stages.augmented.check import TOLERANCE, Check, Verdict
+from gsx.stages.augmented.label_checks import (
+    causal_conflict_check,
+    causal_prediction_check,
+    label_conflict_check,
+)
+from gsx.stages.augmented.label_rules import Sizes, size_slope, spliced_labels
 from gsx.stages.chem.features import is_molecular
 from gsx.stages.graphs.subgraphs import global_edges, is_connected
 from gsx.stages.graphs.wl_hash import wl_hashes
-from gsx.stages.report.check import TOLERANCE, Check, Verdict
 from gsx.stages.report.featx_checks import featx_checks
-from gsx.stages.report.sample import PERTURBED, GraphFacts, Sample, rows_by_id
+from gsx.stages.report.sample import PERTURBED, GraphColumns, Sample, rows_by_id
 from gsx.storage.artifacts.manifest import Manifest
+from gsx.storage.corpora.summary import read_quality
 from gsx.table import GraphTable
-
-if TYPE_CHECKING:
-    from gsx.stages.report.model_agreement import ModelAgreement
 
 SPLICED = ("g_inv", "g_inv_env", "g_whole")
 WHOLE_GRAPHS = ORIGINS.index("g_whole")
-AGREEMENT_MARGIN = 0.05
-"""Largest tolerated drop of agreement from labelled graphs to generated graphs."""
-MIN_RELIABLE_AGREEMENT = 0.6
-"""Smallest accuracy on labelled graphs for which the agreement of a classifier is conclusive."""
+CAUSAL_SUBGRAPHS = ORIGINS.index("g_inv")
 
 
 def consistency_checks(
-    info: CorpusInfo, facts: GraphFacts, sample: Sample, lineage: Sequence[Manifest]
+    info: CorpusInfo, columns: GraphColumns, sample: Sample, lineage: Sequence[Manifest]
 ) -> Iterator[Check]:
     """Yield every check that applies to the corpus."""
-    spliced = np.isin(facts.origin, [ORIGINS.index(name) for name in SPLICED])
+    spliced = np.isin(columns.origin, [ORIGINS.index(name) for name in SPLICED])
     if spliced.any():
-        yield _label_check(facts, np.flatnonzero(spliced), lineage, "spliced")
+        yield _label_check(columns, np.flatnonzero(spliced), lineage, "spliced")
         rows = sample.at(np.flatnonzero(spliced))
-        yield _edge_check(facts, sample, rows, "spliced")
+        yield _edge_check(columns, sample, rows, "spliced")
         yield _connectivity_check(sample.table.take(rows), lineage)
         yield from _molecule_check(info, sample.table.take(rows))
-    perturbed = np.flatnonzero(np.isin(facts.origin, [ORIGINS.index(name) for name in PERTURBED]))
+    perturbed = np.flatnonzero(np.isin(columns.origin, [ORIGINS.index(name) for name in PERTURBED]))
     if len(perturbed):
-        yield _label_check(facts, perturbed, lineage, "perturbed")
-        yield _edge_check(facts, sample, sample.at(perturbed), "perturbed")
-    yield from featx_checks(facts, sample, lineage)
+        yield _label_check(columns, perturbed, lineage, "perturbed")
+        yield _edge_check(columns, sample, sample.at(perturbed), "perturbed")
+    yield from featx_checks(columns, sample, lineage)
     yield from _leakage_checks(lineage)
-    yield from _extractor_checks(info, lineage)
+    yield from _extractor_checks(lineage)
+    yield from _conflict_checks(info, lineage)
 
 
-def _label_check(facts: GraphFacts, rows: Ints, lineage: Sequence[Manifest], kind: str) -> Check:
-    """Recompute every label from the labels of the parents in voting slots."""
-    parents = facts.parents.take(rows)
-    counts = np.diff(parents.ptr)
-    parent_rows = rows_by_id(facts, parents.values)
+def _label_check(
+    columns: GraphColumns, rows: Ints, lineage: Sequence[Manifest], kind: str
+) -> Check:
+    """Recompute every label from the labels of the parents.
+
+    Merged labels of causal subgraphs depend on other graphs too; they are left out.
+    """
+    configs = [m.config for m in lineage if m.stage == "generate"]
     title = "Labels derive from parents"
+    merged = 0
+    if not configs or any(config.get("label_conflicts") == "merge" for config in configs):
+        is_subgraph = columns.origin[rows] == CAUSAL_SUBGRAPHS
+        merged, rows = int(is_subgraph.sum()), rows[~is_subgraph]
+        if not len(rows):
+            text = "Labels of causal subgraphs are merged over equal subgraphs."
+            return Check("note", title, "not checked", text)
+    parents = columns.parents.take(rows)
+    counts = np.diff(parents.ptr)
+    parent_rows = rows_by_id(columns, parents.values)
     if (parent_rows < 0).any():
         text = "The source graphs are not in this corpus, so labels cannot be recomputed."
         return Check("note", title, "not checked", text)
     slot = np.arange(len(parent_rows)) - np.repeat(parents.ptr[:-1], counts)
-    all_vote = np.repeat(facts.origin[rows] == WHOLE_GRAPHS, counts)
+    all_vote = np.repeat(columns.origin[rows] == WHOLE_GRAPHS, counts)
     votes = (all_vote | (slot == 0)).astype(np.float64)
-    rules = [m.config.get("labels", "average") for m in lineage if m.stage == "generate"]
-    recomputed = spliced_labels(
-        rules[0] if rules else "average", facts.y[parent_rows], votes, counts
-    )
-    agrees = np.isclose(recomputed, facts.y[rows], atol=TOLERANCE, equal_nan=True).all(axis=1)
+    rules = [config.get("labels", "average") for config in configs]
+    rule = rules[0] if rules else "average"
+    sizes = None
+    if rule == "size-scaled":
+        training = (columns.origin == 0) & (columns.split == SPLITS.index("train"))
+        slope = size_slope(columns.nodes[training], columns.y[training])
+        sizes = Sizes(columns.nodes[parent_rows], columns.nodes[rows], slope)
+    recomputed = spliced_labels(rule, columns.y[parent_rows], votes, counts, sizes)
+    agrees = np.isclose(recomputed, columns.y[rows], atol=TOLERANCE, equal_nan=True).all(axis=1)
     wrong = int((~agrees).sum())
     text = (
         f"Labels of {len(rows):,} {kind} graphs were recomputed from the labels of their parents; "
         + (f"{wrong:,} differ." if wrong else "all agree.")
+        + (f" {merged:,} causal subgraphs have merged labels and were left out." if merged else "")
     )
-    return Check("bad" if wrong else "good", title, f"{agrees.mean():.1%}", text)
+    verdict: Verdict = "bad" if wrong else "good"
+    return Check(verdict, title, f"{agrees.mean():.1%}", text, by_construction=True)
 
 
-def _edge_check(facts: GraphFacts, sample: Sample, rows: Ints, kind: str) -> Check:
+def _edge_check(columns: GraphColumns, sample: Sample, rows: Ints, kind: str) -> Check:
     """Check that every edge except bridges exists in the parent of its two nodes."""
     table = sample.table.take(rows)
     title = "Edges exist in parents"
@@ -90,7 +110,7 @@ def _edge_check(facts: GraphFacts, sample: Sample, rows: Ints, kind: str) -> Che
     same_slot = slot[src[inner_edges]] == slot[dst[inner_edges]]
     parents = table.lists("graph", "provenance.parents")
     parent_index = parents.ptr[owner[inner_edges]] + np.maximum(slot[src[inner_edges]], 0)
-    parent_rows = rows_by_id(facts, parents.values[parent_index])
+    parent_rows = rows_by_id(columns, parents.values[parent_index])
     position = np.searchsorted(sample.rows, parent_rows)
     position = np.minimum(position, len(sample.rows) - 1)
     if (parent_rows < 0).any() or (sample.rows[position] != parent_rows).any():
@@ -109,7 +129,8 @@ def _edge_check(facts: GraphFacts, sample: Sample, rows: Ints, kind: str) -> Che
         + (f" The other {int(bridge.sum()):,} edges are bridges." if kind == "spliced" else "")
     )
     share = float(in_parent.mean()) if len(in_parent) else 1.0
-    return Check("bad" if wrong else "good", title, f"{share:.1%}", text)
+    verdict: Verdict = "bad" if wrong else "good"
+    return Check(verdict, title, f"{share:.1%}", text, by_construction=True)
 
 
 def _edge_codes(table: GraphTable) -> Ints:
@@ -127,7 +148,8 @@ def _connectivity_check(table: GraphTable, lineage: Sequence[Manifest]) -> Check
     text = f"{disconnected:,} of {len(table):,} sampled spliced graphs are disconnected"
     text += ", as expected with `bridges = none`." if no_bridges else "."
     verdict: Verdict = "good" if not disconnected else "note" if no_bridges else "bad"
-    return Check(verdict, "Graphs are connected", f"{connected.mean():.1%}", text)
+    figure = f"{connected.mean():.1%}"
+    return Check(verdict, "Graphs are connected", figure, text, by_construction=True)
 
 
 def _molecule_check(info: CorpusInfo, table: GraphTable) -> Iterator[Check]:
@@ -143,7 +165,8 @@ def _molecule_check(info: CorpusInfo, table: GraphTable) -> Iterator[Check]:
         valid = int((stored == wl_hashes(_smiles_features(info, parsed.table))).sum())
         text += f"; {valid:,} of them have the atoms, charges and bonds of the graph"
     verdict: Verdict = "good" if valid == len(table) else "bad"
-    yield Check(verdict, "Molecules are valid", f"{valid / len(table):.1%}", f"{text}.")
+    figure = f"{valid / len(table):.1%}"
+    yield Check(verdict, "Molecules are valid", figure, f"{text}.", by_construction=True)
 
 
 def _smiles_features(info: CorpusInfo, table: GraphTable) -> GraphTable:
@@ -155,8 +178,8 @@ def _smiles_features(info: CorpusInfo, table: GraphTable) -> GraphTable:
 
 def _leakage_checks(lineage: Sequence[Manifest]) -> Iterator[Check]:
     for manifest in lineage:
-        options = _quality_rows(manifest)
-        if manifest.stage in ("generate", "augment") and options:
+        options = _quality_rows(manifest) if manifest.kind == "corpus" else []
+        if options:
             equal = sum(row["overlap_with_held_out"] for row in options)
             graphs = sum(row["graphs"] for row in options)
             distinct = sum(row["distinct"] for row in options)
@@ -165,7 +188,8 @@ def _leakage_checks(lineage: Sequence[Manifest]) -> Iterator[Check]:
                 "validation or test graph. Generation rejects such graphs."
             )
             verdict: Verdict = "bad" if equal else "good"
-            yield Check(verdict, "No leakage of held-out graphs", f"{equal:,}", text)
+            title = "No leakage of held-out graphs"
+            yield Check(verdict, title, f"{equal:,}", text, by_construction=True)
             verdict = "good" if distinct >= 0.9 * graphs else "note"
             text = f"{distinct:,} of {graphs:,} generated graphs are distinct, by the same hash."
             yield Check(verdict, "Generated graphs are distinct", f"{distinct / graphs:.1%}", text)
@@ -173,88 +197,41 @@ def _leakage_checks(lineage: Sequence[Manifest]) -> Iterator[Check]:
 
 
 def _quality_rows(manifest: Manifest) -> list[dict[str, Any]]:
-    quality = manifest.summary.get("quality", {})
+    needed = {"graphs", "distinct", "overlap_with_held_out"}
     return [
         row
-        for name, row in quality.items()
-        if name.startswith("option_") or (name in ("augment", "featx") and "distinct" in row)
+        for name, row in read_quality(manifest).items()
+        if (name.startswith("option_") or name in ("augment", "featx"))
+        and needed <= row.keys()
+        and row["graphs"]
     ]
 
 
-def _extractor_checks(info: CorpusInfo, lineage: Sequence[Manifest]) -> Iterator[Check]:
-    measure = "ROC-AUC" if info.task == "binary" else "accuracy"
+def _extractor_checks(lineage: Sequence[Manifest]) -> Iterator[Check]:
     for manifest in lineage:
         if manifest.kind != "extractor":
             continue
-        quality = manifest.summary.get("quality", {})
+        quality = read_quality(manifest)
         causal = quality.get("causal")
-        if isinstance(causal, dict) and "iou" in causal:
+        if causal is not None and causal.get("iou") is not None:
             text = (
                 "Node IoU of extracted causal subgraphs with the ground truth of this dataset; "
-                f"{causal.get('exact', 0):.1%} of the subgraphs are exact."
+                f"{causal.get('exact') or 0:.1%} of the subgraphs are exact."
             )
             verdict: Verdict = "good" if causal["iou"] >= 0.9 else "note"
             yield Check(
                 verdict, "Causal subgraphs match the ground truth", f"{causal['iou']:.1%}", text
             )
-        # Extractors before version 4 named this key after `id_val`.
-        predicted = quality.get("label_told_held_out") or quality.get("label_told_on_id_val")
-        if isinstance(predicted, dict) and None not in map(
-            predicted.get, ("piece", "rest", "whole")
-        ):
-            text = (
-                f"Held-out labels predicted from the causal subgraph alone ({measure}); from the "
-                f"remaining nodes {predicted['rest']:.1%}, from the whole graph "
-                f"{predicted['whole']:.1%}."
-            )
-            subgraph_suffices = predicted["piece"] >= predicted["rest"]
-            verdict = "good" if subgraph_suffices else "note"
-            yield Check(
-                verdict, "Causal subgraphs predict the label", f"{predicted['piece']:.1%}", text
-            )
+        yield from causal_prediction_check(quality)
 
 
-def agreement_check(agreement: ModelAgreement | None, skipped: Sequence[str]) -> Iterator[Check]:
-    """Yield the agreement of a classifier with labels of generated items, against its accuracy."""
-    title = "Classifier agreement"
-    if agreement is None:
-        if skipped:
-            text = f"{len(skipped)} classifiers could not be used; the first is {skipped[0]}"
-            yield Check("note", title, "not checked", text)
-        return
-    augmented_rows = [row for row in agreement.rows if row["group"] == "augmented"]
-    rows_by_group = {row["group"]: row for row in agreement.rows}
-    agreements = [
-        (row["same"], row["items"]) for row in augmented_rows if row.get("same") is not None
-    ]
-    if not agreements:
-        return
-    agreement_rate = sum(share * items for share, items in agreements) / sum(
-        items for _, items in agreements
-    )
-    reference_row = next(
-        (rows_by_group[name] for name in ("id_test", "train") if name in rows_by_group), None
-    )
-    reference_rate = None if reference_row is None else reference_row.get("same")
-    text = (
-        f"Share of generated items whose label {agreement.name} (trained on "
-        f"{agreement.trained_on}) predicts"
-    )
-    if reference_rate is not None and reference_row is not None:
-        text += (
-            f"; on {reference_row['name']} it predicts {reference_rate:.1%} correctly. A "
-            "disagreement can be an error of the classifier."
-        )
-    if agreement.trained_on_these:
-        text += " It was trained on these labels, so the agreement is inconclusive."
-    reliable = (
-        reference_rate is not None
-        and reference_rate >= MIN_RELIABLE_AGREEMENT
-        and not agreement.trained_on_these
-    )
-    agrees = (
-        reliable
-        and reference_rate is not None
-        and agreement_rate >= reference_rate - AGREEMENT_MARGIN
-    )
-    yield Check("good" if agrees else "note", title, f"{agreement_rate:.1%}", text)
+def _conflict_checks(info: CorpusInfo, lineage: Sequence[Manifest]) -> Iterator[Check]:
+    for manifest in lineage:
+        if manifest.kind != "corpus":
+            continue
+        rows = {
+            name: row for name, row in read_quality(manifest).items() if name.startswith("option_")
+        }
+        for row in rows.values():
+            yield from causal_conflict_check(row.get("causal_subgraphs"), info.task)
+        yield from label_conflict_check(rows, info.task)

@@ -11,7 +11,7 @@ from gsx.ragged import Array, Ragged, concat_ragged, decode_texts, row_indices
 from gsx.schema import CorpusInfo
 from gsx.stages.graphs.statistics import share_outside
 from gsx.stages.report.graph_embedding import embed, nearest_distances, project_to_plane
-from gsx.stages.report.sample import GraphFacts, Sample
+from gsx.stages.report.sample import GraphColumns, Sample
 from gsx.stages.report.shift_data import FeatureShift, feature_shifts
 from gsx.storage.corpora.corpus import Corpus
 
@@ -19,13 +19,13 @@ TRAIN_SCAFFOLDS, OTHER_SCAFFOLDS = 6000, 600
 """Numbers of training molecules, and of molecules of each other group, with computed scaffolds."""
 
 
-def size_rows(facts: GraphFacts) -> list[dict[str, Any]]:
+def size_rows(columns: GraphColumns) -> list[dict[str, Any]]:
     """Return one row per group: graph sizes and shares outside the training range."""
-    train = facts.nodes[facts.groups["train"]] if "train" in facts.groups else facts.nodes
+    train = columns.nodes[columns.groups["train"]] if "train" in columns.groups else columns.nodes
     low, high = int(train.min()), int(train.max())
     table_rows = []
-    for name, rows in facts.groups.items():
-        nodes = facts.nodes[rows]
+    for name, rows in columns.groups.items():
+        nodes = columns.nodes[rows]
         outside = share_outside(nodes, low, high)
         table_rows.append(
             {
@@ -34,7 +34,7 @@ def size_rows(facts: GraphFacts) -> list[dict[str, Any]]:
                 "min": int(nodes.min()),
                 "median": float(np.median(nodes)),
                 "max": int(nodes.max()),
-                "degree": float((facts.edges[rows] / np.maximum(nodes, 1)).mean()),
+                "degree": float((columns.edges[rows] / np.maximum(nodes, 1)).mean()),
                 **outside,
             }
         )
@@ -58,7 +58,9 @@ def project_groups(
     """Return 2-D positions of vectors by group, and distances of held-out groups to training.
 
     A distance is the median over a group of the distance to the nearest training vector, in the
-    standardized space before projection.
+    standardized space before projection. Of source and augmented vectors, equal numbers are used,
+    because the nearest of more vectors is nearer. ``nearer`` is the fraction of a group whose
+    nearest augmented vector is nearer than the nearest source vector.
     """
     names = list(vectors)
     owner = np.repeat(
@@ -73,15 +75,28 @@ def project_groups(
     if "train" in names:
         train = scaled[is_train]
         augmented = scaled[owner == names.index("augmented")] if "augmented" in names else None
+        if augmented is not None:
+            size = min(len(train), len(augmented))
+            train, augmented = (_thin(vectors, size) for vectors in (train, augmented))
         for number, name in enumerate(names):
             if name in ("train", "augmented"):
                 continue
             group = scaled[owner == number]
-            row = {"group": name, "to_source": float(np.median(nearest_distances(group, train)))}
+            to_source = nearest_distances(group, train)
+            row = {"group": name, "to_source": float(np.median(to_source))}
             if augmented is not None:
-                row["to_augmented"] = float(np.median(nearest_distances(group, augmented)))
+                to_augmented = nearest_distances(group, augmented)
+                row["to_augmented"] = float(np.median(to_augmented))
+                row["nearer"] = float(
+                    np.mean((to_augmented < to_source) + 0.5 * (to_augmented == to_source))
+                )
             rows.append(row)
     return points, rows
+
+
+def _thin(vectors: Array, size: int) -> Array:
+    """Return ``size`` vectors at equal distances in their order."""
+    return vectors[np.linspace(0, len(vectors) - 1, size).astype(np.int64)]
 
 
 def node_feature_shifts(info: CorpusInfo, sample: Sample) -> list[FeatureShift]:
@@ -109,7 +124,7 @@ def graph_feature_means(info: CorpusInfo, sample: Sample) -> Mapping[str, Array]
     return means if np.ptp(all_means) > 0 else {}
 
 
-def scaffold_rows(corpus: Corpus, facts: GraphFacts) -> list[dict[str, Any]]:
+def scaffold_rows(corpus: Corpus, columns: GraphColumns) -> list[dict[str, Any]]:
     """Return, per group, the share of molecules whose scaffold no training molecule has.
 
     Scaffolds are computed for ``TRAIN_SCAFFOLDS`` training molecules and for ``OTHER_SCAFFOLDS``
@@ -119,13 +134,13 @@ def scaffold_rows(corpus: Corpus, facts: GraphFacts) -> list[dict[str, Any]]:
         return []
     from gsx.stages.chem.smiles_reader import read_molecules
 
-    columns = [
+    smiles = [
         corpus.graph_columns(shard_index, ["smiles"])["smiles"]
         for shard_index in range(len(corpus.shards))
     ]
-    texts = concat_ragged([column for column in columns if isinstance(column, Ragged)])
+    texts = concat_ragged([texts for texts in smiles if isinstance(texts, Ragged)])
     scaffolds = {}
-    for name, rows in facts.groups.items():
+    for name, rows in columns.groups.items():
         max_molecules = TRAIN_SCAFFOLDS if name == "train" else OTHER_SCAFFOLDS
         sampled = rows[
             np.linspace(0, len(rows) - 1, min(max_molecules, len(rows))).astype(np.int64)
@@ -135,11 +150,11 @@ def scaffold_rows(corpus: Corpus, facts: GraphFacts) -> list[dict[str, Any]]:
     return [
         {
             "group": name,
-            "graphs": len(shard_index),
-            "distinct": len(set(shard_index)),
-            "unseen": float(np.mean([scaffold not in train_scaffolds for scaffold in shard_index])),
+            "graphs": len(group_scaffolds),
+            "distinct": len(set(group_scaffolds)),
+            "unseen": float(np.mean([text not in train_scaffolds for text in group_scaffolds])),
             "known_from": len(scaffolds["train"]),
         }
-        for name, shard_index in scaffolds.items()
-        if name != "train" and shard_index
+        for name, group_scaffolds in scaffolds.items()
+        if name != "train" and group_scaffolds
     ]

@@ -8,28 +8,31 @@ import numpy as np
 
 from gsx.ragged import Array, Ints
 from gsx.schema import ORIGINS
-from gsx.stages.report.check import TOLERANCE, Check, Verdict
-from gsx.stages.report.sample import GraphFacts, Sample, rows_by_id
+from gsx.stages.augmented.check import TOLERANCE, Check, Verdict
+from gsx.stages.report.sample import GraphColumns, Sample, rows_by_id
 from gsx.storage.artifacts.manifest import Manifest
+from gsx.storage.corpora.summary import read_quality
 from gsx.table import GraphTable
 
 FEATX = ORIGINS.index("featx")
 
 
-def featx_checks(facts: GraphFacts, sample: Sample, lineage: Sequence[Manifest]) -> Iterator[Check]:
+def featx_checks(
+    columns: GraphColumns, sample: Sample, lineage: Sequence[Manifest]
+) -> Iterator[Check]:
     """Yield checks that compare graphs with extrapolated features with their parents."""
-    rows = np.flatnonzero(facts.origin == FEATX)
+    rows = np.flatnonzero(columns.origin == FEATX)
     if not len(rows):
         return
-    parents = rows_by_id(facts, facts.parents.take(rows).values)
+    parents = rows_by_id(columns, columns.parents.take(rows).values)
     title = "FeatX keeps labels and edges"
     if len(parents) != len(rows) or (parents < 0).any():
         text = "The parents of the graphs with extrapolated features are not in this corpus."
         yield Check("note", title, "not checked", text)
         return
-    label_kept = np.isclose(facts.y[parents], facts.y[rows], atol=TOLERANCE, equal_nan=True).all(
-        axis=1
-    )
+    label_kept = np.isclose(
+        columns.y[parents], columns.y[rows], atol=TOLERANCE, equal_nan=True
+    ).all(axis=1)
     in_sample = np.isin(rows, sample.rows)
     after = sample.table.take(sample.at(rows[in_sample]))
     before = sample.table.take(sample.at(parents[in_sample]))
@@ -41,7 +44,8 @@ def featx_checks(facts: GraphFacts, sample: Sample, lineage: Sequence[Manifest])
         "edges."
     )
     figure = f"{min(label_kept.mean(), structure_kept.mean()):.1%}"
-    yield Check("bad" if num_relabelled or num_rewired else "good", title, figure, text)
+    verdict: Verdict = "bad" if num_relabelled or num_rewired else "good"
+    yield Check(verdict, title, figure, text, by_construction=True)
     if not num_rewired:
         yield from _selected_feature_check(before, after, lineage)
 
@@ -63,16 +67,17 @@ def _selected_feature_check(
     before: GraphTable, after: GraphTable, lineage: Sequence[Manifest]
 ) -> Iterator[Check]:
     selected_counts = [
-        m.summary["quality"]["featx"]["moved_features"]
-        for m in lineage
-        if m.stage == "generate" and "featx" in m.summary.get("quality", {})
+        quality["featx"]["extrapolated_features"]
+        for quality in map(read_quality, lineage)
+        if "extrapolated_features" in quality.get("featx", {})
     ]
     if not selected_counts:
         return
     differs = before.dense("node", "node_feat") != after.dense("node", "node_feat")
-    columns: Ints = np.flatnonzero(differs.any(axis=0))
+    changed: Ints = np.flatnonzero(differs.any(axis=0))
     text = (
-        f"{len(columns):,} features differ from the parents; {selected_counts[0]:,} were selected."
+        f"{len(changed):,} features differ from the parents; {selected_counts[0]:,} were selected."
     )
-    verdict: Verdict = "good" if len(columns) <= selected_counts[0] else "bad"
-    yield Check(verdict, "FeatX changes selected features only", f"{len(columns):,}", text)
+    verdict: Verdict = "good" if len(changed) <= selected_counts[0] else "bad"
+    title = "FeatX changes selected features only"
+    yield Check(verdict, title, f"{len(changed):,}", text, by_construction=True)

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 def coverage_section(data: ReportData) -> str:
     """Return charts and tables of sizes, degrees, features and embeddings."""
-    facts = data.facts
-    groups = {name: GROUPS[name] for name in facts.groups}
-    size = {name: facts.nodes[rows] for name, rows in facts.groups.items()}
+    columns = data.columns
+    groups = {name: GROUPS[name] for name in columns.groups}
+    size = {name: columns.nodes[rows] for name, rows in columns.groups.items()}
     degree = {
-        name: facts.edges[rows] / facts.nodes[rows].clip(1) for name, rows in facts.groups.items()
+        name: columns.edges[rows] / columns.nodes[rows].clip(1)
+        for name, rows in columns.groups.items()
     }
     rows = [
         (
@@ -57,7 +58,7 @@ def coverage_section(data: ReportData) -> str:
                 title="Features",
             )
         )
-    figures += [*feature_figures(data.features, facts.groups), *_scaffold_bars(data)]
+    figures += [*feature_figures(data.features, columns.groups), *_scaffold_bars(data)]
     return (
         charts.legend(groups)
         + f'<div class="grid">{"".join(figures)}</div>'

@@ -12,7 +12,7 @@ from gsx.ragged import Array, Ints
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.seeds import rng
 from gsx.stages.chem.features import is_molecular
-from gsx.stages.report.sample import PERTURBED, SOURCE, GraphFacts, Sample
+from gsx.stages.report.sample import PERTURBED, SOURCE, GraphColumns, Sample
 from gsx.table import GraphTable
 
 ORIGIN_NAMES = {
@@ -71,51 +71,51 @@ class Subgraphs:
 
 
 def cards(
-    info: CorpusInfo, facts: GraphFacts, sample: Sample, subgraphs: Subgraphs | None, seed: int
+    info: CorpusInfo, columns: GraphColumns, sample: Sample, subgraphs: Subgraphs | None, seed: int
 ) -> list[Card]:
     """Return drawings of some graphs of every group, environment and origin."""
     names = {environment.id: environment.name for environment in info.environments}
     gallery_cards = []
-    for row in _choose_rows(facts, sample, seed):
+    for row in _choose_rows(columns, sample, seed):
         graph = sample.table.take(sample.at(np.array([row])))
-        env, origin = int(facts.env[row]), ORIGINS[facts.origin[row]]
-        roles = _node_roles(graph, int(facts.origin[row]), subgraphs)
-        kind, label = ORIGIN_NAMES.get(origin, origin), label_text(info, facts.y[row])
-        number, nodes = int(facts.graph_id[row]), int(facts.nodes[row])
+        env, origin = int(columns.env[row]), ORIGINS[columns.origin[row]]
+        roles = _node_roles(graph, int(columns.origin[row]), subgraphs)
+        kind, label = ORIGIN_NAMES.get(origin, origin), label_text(info, columns.y[row])
+        number, nodes = int(columns.graph_id[row]), int(columns.nodes[row])
         gallery_cards.append(
             Card(
                 svg=draw_graph(graph, roles, molecules=is_molecular(info)),
-                split=SPLITS[facts.split[row]],
+                split=SPLITS[columns.split[row]],
                 kind=kind,
                 env=f"{env} · {names[env]}" if env in names else "hidden",
                 label=label,
-                lines=(f"#{number} · {nodes} nodes", *_parent_line(facts, row)),
+                lines=(f"#{number} · {nodes} nodes", *_parent_line(columns, row)),
                 alt=f"Graph {number}, {kind}, {nodes} nodes, label {label}",
             )
         )
     return gallery_cards
 
 
-def _parent_line(facts: GraphFacts, row: int) -> list[str]:
-    parents = list(dict.fromkeys(facts.parents.take(np.array([row])).values.tolist()))
+def _parent_line(columns: GraphColumns, row: int) -> list[str]:
+    parents = list(dict.fromkeys(columns.parents.take(np.array([row])).values.tolist()))
     more = " …" if len(parents) > 4 else ""
     noun = "graph" if len(parents) == 1 else "graphs"
     return [f"from {noun} {', '.join(map(str, parents[:4]))}{more}"] if parents else []
 
 
-def _choose_rows(facts: GraphFacts, sample: Sample, seed: int) -> list[int]:
+def _choose_rows(columns: GraphColumns, sample: Sample, seed: int) -> list[int]:
     """Return rows of graphs to draw: at most ``MAX_NODES`` nodes, labels alternating."""
     chosen: list[int] = []
     order = rng(seed, "report", "gallery").permutation(sample.rows)
-    order = order[(facts.nodes[order] <= MAX_NODES) & (facts.nodes[order] > 0)]
+    order = order[(columns.nodes[order] <= MAX_NODES) & (columns.nodes[order] > 0)]
     for group in ("train", "augmented", "ood_val", "ood_test"):
-        rows = order[np.isin(order, facts.groups.get(group, ()))]
-        cells = sorted({(int(facts.origin[row]), int(facts.env[row])) for row in rows})
+        rows = order[np.isin(order, columns.groups.get(group, ()))]
+        cells = sorted({(int(columns.origin[row]), int(columns.env[row])) for row in rows})
         sampled_cells = np.linspace(0, len(cells) - 1, min(len(cells), MAX_GRAPHS)).astype(np.int64)
         per_cell = min(GRAPHS_PER_CELL[group], MAX_GRAPHS // max(len(sampled_cells), 1))
         for origin, env in (cells[number] for number in sampled_cells):
-            cell_rows = rows[(facts.origin[rows] == origin) & (facts.env[rows] == env)]
-            chosen += alternate_labels(cell_rows, facts.label[cell_rows])[:per_cell].tolist()
+            cell_rows = rows[(columns.origin[rows] == origin) & (columns.env[rows] == env)]
+            chosen += alternate_labels(cell_rows, columns.label[cell_rows])[:per_cell].tolist()
     return chosen
 
 

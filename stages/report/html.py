@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 
+from gsx.escape import printable
+
 MAX_NOWRAP_LENGTH = 30
 """Longest text of a table cell that is not wrapped."""
 
@@ -88,7 +90,7 @@ def document(title: str, header: str, main: str, footer: str) -> str:
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     )
-    return (
+    page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -96,3 +98,5 @@ def document(title: str, header: str, main: str, footer: str) -> str:
         f"</head><body><header>{header}</header><main>{main}</main><footer>{footer}</footer>"
         f"<script>{script}</script></body></html>\n"
     )
+    # Names may contain characters that control terminals or reverse the direction of text.
+    return page if page.isprintable() else "\n".join(map(printable, page.split("\n")))

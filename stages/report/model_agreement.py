@@ -23,21 +23,27 @@ from gsx.stages.graphs.subgraphs import sort_edges
 from gsx.stages.nn.backbones import Backbone
 from gsx.stages.nn.build_network import Network
 from gsx.stages.nn.training_loop import one_thread
+from gsx.stages.report.agreement_measures import MEASURES, TIE, agreement_measure, chance_of
 from gsx.stages.report.coverage import project_groups
 from gsx.stages.report.model_results import THIS_CORPUS, model_title
-from gsx.stages.report.node_data import NodeFacts, NodeSample, Replica, replaced_edges
-from gsx.stages.report.sample import GROUPS, GraphFacts, Sample
+from gsx.stages.report.node_data import NodeColumns, NodeSample, Replica, replaced_edges
+from gsx.stages.report.sample import GROUPS, GraphColumns, Sample
 from gsx.stages.train.data import check_corpus, is_undirected
 from gsx.stages.train.evaluate import check_model_fits, load_model
 from gsx.stages.train.evaluator import evaluation_batches
 from gsx.stages.train.metrics import is_better, score
 from gsx.stages.train.node_data import NodeGraphs, read_node_graphs, whole_graph_batch
+from gsx.stages.train.stage import WEIGHTS
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.summary import (
+    TrainingOptions,
+    model_scores,
+    read_options,
+    selected_rule,
+)
 from gsx.table import GraphTable
 
-WEIGHTS = ("weights.safetensors", "weights-id.safetensors", "weights-last.safetensors")
-"""Weight files, in order of preference of the selection rule."""
 CPU = torch.device("cpu")
 
 
@@ -61,6 +67,10 @@ class ModelAgreement:
     key: str
     trained_on: str
     trained_on_these: bool
+    measure: str
+    """Name of the measure ``agreement`` of the rows."""
+    chance: float
+    """Its value for predictions that ignore the graph."""
     rows: Sequence[Mapping[str, Any]]
     """Agreement per group, and per environment of augmented items."""
     points: Mapping[str, Array]
@@ -100,16 +110,16 @@ def find_reference_model(
 
 
 def _selection_rank(artifact: Artifact) -> tuple[float, str]:
-    quality = artifact.manifest.summary.get("quality", {})
-    value = quality.get("selection", {}).get("ood_val", {}).get("ood_val")
+    quality = model_scores(artifact.manifest)
+    value = quality["selection"].get(selected_rule(quality), {}).get("ood_val")
     if value is None:
         return np.inf, artifact.key
     return (value if is_better(quality["metric"], 0, 1) else -value), artifact.key
 
 
 def _trained_on_augmented(trained_on: str, artifact: Artifact, *, has_augmented: bool) -> bool:
-    config = artifact.manifest.config
-    all_origins = config.get("origins") is None or set(config["origins"]) != {"source"}
+    config = read_options(artifact.manifest, TrainingOptions)
+    all_origins = set(config.get("origins") or ()) != {"source"}
     return (
         has_augmented
         and trained_on == THIS_CORPUS
@@ -122,7 +132,7 @@ def _load_reference_model(
     corpus: Corpus, trained_on: str, artifact: Artifact, *, has_augmented: bool
 ) -> ReferenceModel:
     verified = Artifact.open(artifact.location)  # opens and verifies the files
-    weights = next((name for name in WEIGHTS if name in verified.manifest.files), WEIGHTS[0])
+    weights = WEIGHTS[selected_rule(model_scores(verified.manifest))]
     description, net = load_model(verified, weights, CPU)
     check_corpus(corpus.info, description.shape.backbone)
     check_model_fits(description, corpus)
@@ -136,7 +146,7 @@ def _load_reference_model(
 
 
 def graph_agreement(
-    model: ReferenceModel, corpus: Corpus, facts: GraphFacts, sample: Sample
+    model: ReferenceModel, corpus: Corpus, columns: GraphColumns, sample: Sample
 ) -> ModelAgreement:
     """Compare predictions with labels for the sampled graphs of every group."""
     info = corpus.info
@@ -145,19 +155,19 @@ def graph_agreement(
     embeddings, logits = _predict_graphs(model.net, sample.table.take(sample_rows), info)
     owner = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups.values()])
     rows = sample.rows[sample_rows]
-    compared = _compared_rows(info, groups, owner, facts.env[rows])
+    compared = _compared_rows(info, groups, owner, columns.env[rows])
     return compare_with_labels(
-        model, info, embeddings, logits, facts.y[rows], compared, (list(groups), owner)
+        model, info, embeddings, logits, columns.y[rows], compared, (list(groups), owner)
     )
 
 
 def node_agreement(
-    model: ReferenceModel, corpus: Corpus, facts: NodeFacts, sample: NodeSample
+    model: ReferenceModel, corpus: Corpus, columns: NodeColumns, sample: NodeSample
 ) -> ModelAgreement:
     """Compare predictions with labels for the sampled nodes; augmented nodes in their replica."""
     graphs = read_node_graphs(corpus)
     names = [name for name in GROUPS if name in sample.nodes]
-    predictions = [_predict_nodes(model.net, graphs, facts, sample, name) for name in names]
+    predictions = [_predict_nodes(model.net, graphs, columns, sample, name) for name in names]
     owner = np.repeat(np.arange(len(names)), [len(sample.nodes[name]) for name in names])
     env = np.concatenate([sample.env[name] for name in names])
     y = np.concatenate([sample.y[name] for name in names])
@@ -191,6 +201,8 @@ def compare_with_labels(
         key=model.artifact.key,
         trained_on=model.trained_on,
         trained_on_these=model.trained_on_these,
+        measure=MEASURES[info.task],
+        chance=chance_of(info.task, len(info.outputs)),
         rows=rows,
         points=points,
         distances=distances,
@@ -214,21 +226,22 @@ def _compared_rows(
 def agreement(info: CorpusInfo, logits: Array, y: Array) -> dict[str, float | None]:
     """Return agreement, probability overlap and metric of predictions with labels.
 
-    ``same`` is the share of items whose most likely class has the largest label probability, so any
-    of several equally likely classes counts. ``shared`` is the mean overlap of predicted and label
-    probabilities. ``score`` is the metric on hard labels. For regression, ``off`` is the mean
-    absolute difference.
+    ``agreement`` is the measure of ``agreement_measures``. ``same`` is the share of items whose
+    most likely class has the largest label probability, so any of several equally likely classes
+    counts. ``shared`` is the mean overlap of predicted and label probabilities. ``score`` is the
+    metric on hard labels. For regression, ``off`` is the mean absolute difference.
     """
+    measured = {"agreement": agreement_measure(info.task, logits, y)}
     if info.task == "regression":
         differences = np.abs(logits - y)[~np.isnan(y)]
-        return {"off": float(differences.mean()) if len(differences) else None}
+        return {**measured, "off": float(differences.mean()) if len(differences) else None}
     if info.task == "classification":
         labelled = ~np.isnan(y).any(axis=1)
         probability, label = softmax(logits[labelled].astype(np.float64), axis=1), y[labelled]
         label_of_prediction = np.take_along_axis(
             label, probability.argmax(axis=1)[:, None], axis=1
         )[:, 0]
-        agrees = label_of_prediction >= label.max(axis=1, initial=0) - 1e-6
+        agrees = label_of_prediction >= label.max(axis=1, initial=0) - TIE
         overlap = np.minimum(probability, label).sum(axis=1)
         hard = labelled & (np.nan_to_num(y).max(axis=1, initial=0) == 1)
     else:
@@ -238,6 +251,7 @@ def agreement(info: CorpusInfo, logits: Array, y: Array) -> dict[str, float | No
         overlap = 1 - np.abs(probability - label)
         hard = (~labelled | (y == np.round(y))).all(axis=1)
     return {
+        **measured,
         "same": float(agrees.mean()) if len(agrees) else None,
         "shared": float(overlap.mean()) if len(overlap) else None,
         "score": score(info.metric, info.task, logits[hard], y[hard]) if hard.any() else None,
@@ -258,7 +272,7 @@ def _predict_graphs(net: Network, table: GraphTable, info: CorpusInfo) -> tuple[
 
 @torch.no_grad()
 def _predict_nodes(
-    net: Network, graphs: NodeGraphs, facts: NodeFacts, sample: NodeSample, group: str
+    net: Network, graphs: NodeGraphs, columns: NodeColumns, sample: NodeSample, group: str
 ) -> tuple[Array, Array]:
     nodes = sample.nodes[group]
     if group != "augmented":
@@ -266,10 +280,10 @@ def _predict_nodes(
             embeddings, logits = net(whole_graph_batch(graphs, nodes, CPU))
         return embeddings.numpy().astype(np.float64), logits.numpy()
     outputs = []
-    for replica_index, replica in enumerate(facts.replicas):
+    for replica_index, replica in enumerate(columns.replicas):
         features = _with_replica_features(graphs.features, replica)
         adjacency = (
-            graphs.adjacency if replica.edges is None else _replica_adjacency(facts, replica)
+            graphs.adjacency if replica.edges is None else _replica_adjacency(columns, replica)
         )
         replica_graphs = replace(graphs, adjacency=adjacency, features=features)
         with one_thread():
@@ -280,11 +294,11 @@ def _predict_nodes(
     return embeddings.astype(np.float64), logits
 
 
-def _replica_adjacency(facts: NodeFacts, replica: Replica) -> Adjacency:
+def _replica_adjacency(columns: NodeColumns, replica: Replica) -> Adjacency:
     """Return the adjacency of all nodes, with the edges of one replica in place of its source."""
-    src, dst = replaced_edges(facts, replica)
+    src, dst = replaced_edges(columns, replica)
     order = np.lexsort((dst, src))
-    return adjacency_from_edges(src[order], dst[order], facts.table.total_nodes)
+    return adjacency_from_edges(src[order], dst[order], columns.table.total_nodes)
 
 
 def _with_replica_features(features: Features, replica: Replica) -> Features:

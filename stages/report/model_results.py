@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
+from gsx.stages.train.config import CLASSICAL
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.artifact_files import read_json
+from gsx.storage.corpora.quality_types import Score
+from gsx.storage.corpora.summary import (
+    ModelQuality,
+    Name,
+    TrainingOptions,
+    read_options,
+    selected_rule,
+)
 
 THIS_CORPUS, SOURCE_CORPUS, OTHER_CORPUS = "this corpus", "its source", "another corpus"
 """Names of the training corpus of a model."""
@@ -28,7 +38,7 @@ class TrainedModels:
     name: str
     config: Mapping[str, Any]
     scores: tuple[Mapping[str, float], ...]
-    """Scores by split of every model, at the epoch selected by OOD validation."""
+    """Scores by split of every model, at the epoch that its selection rule reports."""
     metric: str
     curves: Sequence[Mapping[str, float]]
     """Scores per epoch of one model."""
@@ -52,14 +62,17 @@ class TrainedModels:
 
 def model_title(config: Mapping[str, Any]) -> str:
     """Return algorithm, backbone and number of epochs of a classifier."""
+    if config["backbone"] in CLASSICAL:
+        return f"linear model, {config['backbone']}"
     return f"{config['learner']}, {config['backbone']}, {config['epochs']} epochs"
 
 
 def read_models(models: Sequence[tuple[str, Artifact]]) -> list[TrainedModels]:
     """Read scores and curves of models; models that differ only in their seed form one row."""
-    groups: dict[str, list[tuple[str, Artifact, dict[str, Any]]]] = {}
+    groups: dict[str, list[tuple[str, Artifact, ModelQuality]]] = {}
     for trained_on, artifact in models:
-        scores = json.loads(artifact.location.read_bytes("scores.json", limit=1 << 20))
+        scores = read_json(artifact.location, "scores.json", ModelQuality, limit=1 << 20)
+        read_options(artifact.manifest, TrainingOptions)
         config = {k: v for k, v in artifact.manifest.config.items() if k not in _IGNORED_OPTIONS}
         key = json.dumps([trained_on, artifact.manifest.stage_version, config], sort_keys=True)
         groups.setdefault(key, []).append((trained_on, artifact, scores))
@@ -97,10 +110,11 @@ def _option(name: str, value: object) -> str:
     return f"{name.replace('_', ' ')} {text}"
 
 
-def _merge_seeds(group: Sequence[tuple[str, Artifact, dict[str, Any]]], name: str) -> TrainedModels:
+def _merge_seeds(group: Sequence[tuple[str, Artifact, ModelQuality]], name: str) -> TrainedModels:
     trained_on, artifact, scores = group[0]
-    selections = [model_scores["selection"] for _, _, model_scores in group]
-    selected = [model_scores.get("ood_val") or model_scores["last"] for model_scores in selections]
+    selected: list[Any] = [
+        quality["selection"].get(selected_rule(quality), {}) for _, _, quality in group
+    ]
     source_only = trained_on == THIS_CORPUS and not artifact.manifest.config.get("augmented", True)
     return TrainedModels(
         trained_on=f"{trained_on}, source only" if source_only else trained_on,
@@ -108,5 +122,5 @@ def _merge_seeds(group: Sequence[tuple[str, Artifact, dict[str, Any]]], name: st
         config=artifact.manifest.config,
         scores=tuple(selected),
         metric=scores["metric"],
-        curves=json.loads(artifact.location.read_bytes("curves.json", limit=64 << 20)),
+        curves=read_json(artifact.location, "curves.json", list[dict[Name, Score]]),
     )

@@ -10,10 +10,18 @@ from gsx.stages.report import charts
 from gsx.stages.report.html import figure, paragraph, table
 from gsx.stages.report.model_results import TrainedModels
 from gsx.stages.report.sample import GROUPS
+from gsx.stages.train.config import CLASSICAL
 
 if TYPE_CHECKING:
     from gsx.stages.report.model_agreement import ModelAgreement
 
+_SOFT_LABELS = {
+    "classification": "For a soft label, any of its most likely classes counts as agreement."
+}
+_CONCORDANCE = (
+    "For values and soft labels, it is the fraction of pairs with different labels whose "
+    "predictions have the same order."
+)
 HELD_OUT = ("id_test", "ood_val", "ood_test")
 
 
@@ -29,8 +37,8 @@ def scores_section(models: Sequence[TrainedModels]) -> str:
     ]
     headers = ("classifier", "trained on", "seeds", *(GROUPS[name] for name in splits))
     text = (
-        f"Scores ({models[0].metric}) of the classifiers in the store, at the epoch selected by "
-        "OOD validation; mean ± standard deviation over seeds, sorted by OOD validation."
+        f"Scores ({models[0].metric}) of the classifiers in the store, at the epoch of their "
+        "selection rule; mean ± standard deviation over seeds, sorted by OOD validation."
     )
     figures = _curves(models)
     key = charts.legend({name: GROUPS[name] for name in splits})
@@ -43,13 +51,14 @@ def scores_section(models: Sequence[TrainedModels]) -> str:
 
 def _curves(models: Sequence[TrainedModels]) -> list[str]:
     """Draw the curves of the best classifier per training corpus, with a common scale."""
-    best = {model.trained_on: model for model in reversed(models) if model.curves}
+    networks = [model for model in models if model.config["backbone"] not in CLASSICAL]
+    best = {model.trained_on: model for model in reversed(networks) if model.curves}
     selected = [model for model in models if best.get(model.trained_on) is model]
     lines = [
         {
             name: [float(row[name]) for row in model.curves]
             for name in HELD_OUT
-            if name in model.curves[0]
+            if all(name in row for row in model.curves)
         }
         for model in selected
     ]
@@ -69,11 +78,13 @@ def agreement_section(agreement: ModelAgreement | None, info: CorpusInfo) -> str
     """Return the agreement per group and per environment of generated items."""
     if agreement is None:
         return ""
-    columns = [("same", "agreement"), ("shared", "probability overlap")]
+    columns = [("agreement", agreement.measure), ("shared", "probability overlap")]
+    if info.task == "classification":
+        columns.insert(1, ("same", "accuracy"))
     if info.metric != "accuracy":
         columns.append(("score", f"{info.metric} on hard labels"))
     if info.task == "regression":
-        columns = [("off", "mean absolute error")]
+        columns = [("agreement", agreement.measure), ("off", "mean absolute error")]
     items = "nodes" if info.level == "node" else "graphs"
     rows = [(row["name"], row["items"], *(_number(row.get(name), name) for name, _ in columns))
             for row in agreement.rows]  # fmt: skip
@@ -81,7 +92,8 @@ def agreement_section(agreement: ModelAgreement | None, info: CorpusInfo) -> str
         f"Predictions of {agreement.name} ({agreement.key[:12]}), trained on "
         f"{agreement.trained_on}, compared with the labels of sampled {items}. The classifier can "
         "be wrong outside its training distribution: compare generated groups with groups whose "
-        "labels are known. For a soft label, any of its most likely classes counts as agreement."
+        "labels are known. Chance is "
+        f"{agreement.chance:.0%}. {_SOFT_LABELS.get(info.task, _CONCORDANCE)}"
     )
     html = table(("group", items, *(text for _, text in columns)), rows, "Classifier agreement")
     return f'<h3 class="part">Classifier agreement</h3>{paragraph(text)}{html}'
@@ -90,4 +102,4 @@ def agreement_section(agreement: ModelAgreement | None, info: CorpusInfo) -> str
 def _number(value: float | None, name: str) -> str:
     if value is None:
         return "-"
-    return f"{value:.1%}" if name in ("same", "shared") else f"{value:.3g}"
+    return f"{value:.1%}" if name in ("agreement", "same", "shared") else f"{value:.3g}"

@@ -51,7 +51,7 @@ class Replica:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeFacts:
+class NodeColumns:
     """Columns of the source nodes, ``[N]`` each, and their replicas."""
 
     table: GraphTable
@@ -85,7 +85,7 @@ class NodeSample:
     env: dict[str, Ints]
 
 
-def read_node_facts(corpus: Corpus) -> NodeFacts:
+def read_node_columns(corpus: Corpus) -> NodeColumns:
     """Read all source graphs and the first ``MAX_REPLICAS`` replicas."""
     origin = np.concatenate(
         [
@@ -103,7 +103,7 @@ def read_node_facts(corpus: Corpus) -> NodeFacts:
     source_table = concat(source)
     if not source_table.total_nodes:
         raise StageError(f"corpus {corpus.key[:12]} has no nodes, so there is nothing to report.")
-    return NodeFacts(
+    return NodeColumns(
         table=source_table,
         features=node_features(source_table, corpus.info),
         y=source_table.dense("node", "node_y"),
@@ -159,24 +159,24 @@ def _replica(table: GraphTable, source: GraphTable, info: CorpusInfo) -> Replica
     )
 
 
-def sample_nodes(facts: NodeFacts, seed: int, max_nodes: int = SAMPLE_SIZE) -> NodeSample:
+def sample_nodes(columns: NodeColumns, seed: int, max_nodes: int = SAMPLE_SIZE) -> NodeSample:
     """Sample nodes of every group uniformly."""
     nodes = {
         name: _random_rows(rows, rng(seed, "report", "nodes", name), max_nodes)
-        for name, rows in facts.groups.items()
+        for name, rows in columns.groups.items()
     }
-    features = {name: facts.features[rows] for name, rows in nodes.items()}
-    y = {name: facts.y[rows] for name, rows in nodes.items()}
-    env = {name: facts.env[rows] for name, rows in nodes.items()}
+    features = {name: columns.features[rows] for name, rows in nodes.items()}
+    y = {name: columns.y[rows] for name, rows in nodes.items()}
+    env = {name: columns.env[rows] for name, rows in nodes.items()}
     owner = np.zeros(0, dtype=np.int64)
-    changed = [np.flatnonzero(replica.changed) for replica in facts.replicas]
+    changed = [np.flatnonzero(replica.changed) for replica in columns.replicas]
     if sum(map(len, changed)):
         share = max(max_nodes // len(changed), 1)
         sampled_rows = [
             _random_rows(rows, rng(seed, "report", "moved", replica_index), share)
             for replica_index, rows in enumerate(changed)
         ]
-        pairs = list(zip(facts.replicas, sampled_rows, strict=True))
+        pairs = list(zip(columns.replicas, sampled_rows, strict=True))
         owner = np.repeat(np.arange(len(sampled_rows)), [len(rows) for rows in sampled_rows])
         nodes["augmented"] = np.concatenate([replica.nodes[rows] for replica, rows in pairs])
         features["augmented"] = _stack([replica.features[rows] for replica, rows in pairs])
@@ -195,22 +195,22 @@ def _stack(blocks: Sequence[Features]) -> Features:
     return np.concatenate(blocks)
 
 
-def node_embeddings(facts: NodeFacts, sample: NodeSample) -> tuple[dict[str, Array], list[Any]]:
+def node_embeddings(columns: NodeColumns, sample: NodeSample) -> tuple[dict[str, Array], list[Any]]:
     """Return 2-D positions of sampled nodes by group, and distances of groups to training nodes.
 
     A node is embedded by its features, the mean features of its neighbors in the source graph, and
     its degree.
     """
-    reduced = _reduce_width(facts.features)
-    neighbor_means = _neighbor_means(global_edges(facts.table), reduced)
+    reduced = _reduce_width(columns.features)
+    neighbor_means = _neighbor_means(global_edges(columns.table), reduced)
     vectors: dict[str, Array] = {}
     for name in GROUPS:
         if name not in sample.nodes:
             continue
         nodes = sample.nodes[name]
-        neighbors, degree = neighbor_means[nodes], facts.degree[nodes]
+        neighbors, degree = neighbor_means[nodes], columns.degree[nodes]
         if name == "augmented":
-            for replica_index, replica in enumerate(facts.replicas):
+            for replica_index, replica in enumerate(columns.replicas):
                 if replica.edges is None:
                     continue
                 mask = sample.replica == replica_index
@@ -245,9 +245,9 @@ def _reduce_width(features: Features) -> Array:
     return np.asarray(features.astype(np.float64) @ signs / np.sqrt(PROJECTED_WIDTH))
 
 
-def replaced_edges(facts: NodeFacts, replica: Replica) -> tuple[Ints, Ints]:
+def replaced_edges(columns: NodeColumns, replica: Replica) -> tuple[Ints, Ints]:
     """Return the edges of all source graphs, with the edges of one graph taken from a replica."""
-    src, dst = global_edges(facts.table)
+    src, dst = global_edges(columns.table)
     if replica.edges is None:
         return src, dst
     first, last = int(replica.nodes[0]), int(replica.nodes[-1])
@@ -256,23 +256,23 @@ def replaced_edges(facts: NodeFacts, replica: Replica) -> tuple[Ints, Ints]:
     return np.concatenate([src[others], own_src]), np.concatenate([dst[others], own_dst])
 
 
-def dropped_edge_counts(facts: NodeFacts) -> Array:
+def dropped_edge_counts(columns: NodeColumns) -> Array:
     """Return the number of dropped edges per training node, over replicas that store edges."""
     counts = [np.zeros(0, dtype=np.int64)]
-    for replica in facts.replicas:
+    for replica in columns.replicas:
         if replica.edges is not None:
-            train = facts.split[replica.nodes] == SPLITS.index("train")
-            counts.append((facts.degree[replica.nodes] - replica.degree)[train])
+            train = columns.split[replica.nodes] == SPLITS.index("train")
+            counts.append((columns.degree[replica.nodes] - replica.degree)[train])
     return np.concatenate(counts)
 
 
-def changed_feature_counts(facts: NodeFacts) -> Array:
+def changed_feature_counts(columns: NodeColumns) -> Array:
     """Return the number of changed features per changed node, over replicas without edges."""
     counts = [np.zeros(0, dtype=np.int64)]
-    for replica in facts.replicas:
+    for replica in columns.replicas:
         if replica.edges is not None:
             continue
-        rows, _ = changed_entries(facts.features[replica.nodes], replica.features)
+        rows, _ = changed_entries(columns.features[replica.nodes], replica.features)
         counts.append(np.bincount(rows, minlength=len(replica.nodes))[replica.changed])
     return np.concatenate(counts)
 

@@ -22,7 +22,7 @@ from gsx.stages.report.gallery import (
     node_path,
     scaled_positions,
 )
-from gsx.stages.report.node_data import NodeFacts, NodeSample, replaced_edges
+from gsx.stages.report.node_data import NodeColumns, NodeSample, replaced_edges
 
 MAX_NEIGHBORS, MAX_NODES = 14, 36
 """Largest numbers of drawn neighbors, and of nodes per drawing."""
@@ -32,56 +32,59 @@ MAX_LISTED_FEATURES = 3
 """Largest number of changed features that a caption lists."""
 
 
-def node_cards(info: CorpusInfo, facts: NodeFacts, sample: NodeSample) -> list[Card]:
+def node_cards(info: CorpusInfo, columns: NodeColumns, sample: NodeSample) -> list[Card]:
     """Return drawings of some nodes of every group and environment.
 
     Captions of augmented nodes list the changed features or the number of dropped edges.
     """
     names = {environment.id: environment.name for environment in info.environments}
-    source_adjacency = _adjacency(*global_edges(facts.table), facts.table.total_nodes)
+    feature_names = () if info.sparse else info.column("node_feat").value_names
+    source_adjacency = _adjacency(*global_edges(columns.table), columns.table.total_nodes)
     replica_adjacency: dict[int, csr_matrix] = {}
     gallery_cards = []
-    for group, position in _choose_nodes(facts, sample):
+    for group, position in _choose_nodes(columns, sample):
         node, env = int(sample.nodes[group][position]), int(sample.env[group][position])
         label = label_text(info, sample.y[group][position])
-        name, adjacency, kind = _node_name(facts, node), source_adjacency, "source node"
+        name, adjacency, kind = _node_name(columns, node), source_adjacency, "source node"
         change_lines: tuple[str, ...] = ()
         if group == "augmented":
             replica_index = int(sample.replica[position])
-            replica = facts.replicas[replica_index]
+            replica = columns.replicas[replica_index]
             kind = ORIGIN_NAMES[replica.origin]
             if replica.edges is None:
                 change_lines = _changed_features(
-                    facts.features[[node]], sample.features[group][[position]]
+                    columns.features[[node]],
+                    sample.features[group][[position]],
+                    feature_names,
                 )
             else:
                 if replica_index not in replica_adjacency:
                     replica_adjacency[replica_index] = _adjacency(
-                        *replaced_edges(facts, replica), facts.table.total_nodes
+                        *replaced_edges(columns, replica), columns.table.total_nodes
                     )
                 adjacency = replica_adjacency[replica_index]
-                num_dropped = int(facts.degree[node] - replica.degree[node - replica.nodes[0]])
+                num_dropped = int(columns.degree[node] - replica.degree[node - replica.nodes[0]])
                 change_lines = (f"{num_dropped} of them dropped",)
         gallery_cards.append(
             Card(
-                svg=_neighborhood_svg(adjacency, node, facts),
-                split=SPLITS[facts.split[node]],
+                svg=_neighborhood_svg(adjacency, node, columns),
+                split=SPLITS[columns.split[node]],
                 kind=kind,
                 env=f"{env} · {names[env]}" if env in names else "hidden",
                 label=label,
-                lines=(f"node {name} · {int(facts.degree[node])} edges", *change_lines),
+                lines=(f"node {name} · {int(columns.degree[node])} edges", *change_lines),
                 alt=f"Node {name} and its neighbors, {kind}, label {label}",
             )
         )
     return gallery_cards
 
 
-def _choose_nodes(facts: NodeFacts, sample: NodeSample) -> Iterator[tuple[str, int]]:
+def _choose_nodes(columns: NodeColumns, sample: NodeSample) -> Iterator[tuple[str, int]]:
     """Yield group and position in the sample, for every environment with alternating labels."""
     for group in ("train", "augmented", "ood_val", "ood_test"):
         if group not in sample.nodes:
             continue
-        env, label = sample.env[group], facts.label[sample.nodes[group]]
+        env, label = sample.env[group], columns.label[sample.nodes[group]]
         for id_ in np.unique(env).tolist():
             positions = np.flatnonzero(env == id_)
             yield from (
@@ -102,12 +105,12 @@ def _adjacency(src: Ints, dst: Ints, nodes: int) -> csr_matrix:
     return adjacency
 
 
-def _node_name(facts: NodeFacts, node: int) -> str:
-    graph = int(np.searchsorted(facts.table.node_ptr, node, side="right")) - 1
-    number = node - int(facts.table.node_ptr[graph])
-    if len(facts.table) == 1:
+def _node_name(columns: NodeColumns, node: int) -> str:
+    graph = int(np.searchsorted(columns.table.node_ptr, node, side="right")) - 1
+    number = node - int(columns.table.node_ptr[graph])
+    if len(columns.table) == 1:
         return str(number)
-    return f"{number} of graph {int(facts.table.dense('graph', 'graph_id')[graph])}"
+    return f"{number} of graph {int(columns.table.dense('graph', 'graph_id')[graph])}"
 
 
 def neighborhood(adjacency: csr_matrix, node: int) -> Ints:
@@ -133,7 +136,7 @@ def _evenly_spaced(nodes: Sequence[int], max_nodes: int) -> list[int]:
     return [nodes[int(position)] for position in np.linspace(0, len(nodes) - 1, max_nodes)]
 
 
-def _neighborhood_svg(adjacency: csr_matrix, node: int, facts: NodeFacts) -> str:
+def _neighborhood_svg(adjacency: csr_matrix, node: int, columns: NodeColumns) -> str:
     nodes = neighborhood(adjacency, node)
     induced = adjacency[nodes][:, nodes].tocoo()
     upper = induced.row < induced.col
@@ -144,7 +147,7 @@ def _neighborhood_svg(adjacency: csr_matrix, node: int, facts: NodeFacts) -> str
     ring = (
         f'<path class="truth" stroke-width="{size * 1.3 + 5:.1f}" d="{node_path(positions[:1])}"/>'
     )
-    dots = "".join(_colored_paths(positions, facts.label[nodes], facts.env[nodes], size))
+    dots = "".join(_colored_paths(positions, columns.label[nodes], columns.env[nodes], size))
     return (
         f'<svg viewBox="0 0 {SIDE} {height:.0f}" aria-hidden="true">'
         f'<path class="edge" d="{lines}"/>{ring}{dots}</svg>'
@@ -164,7 +167,7 @@ def _colored_paths(positions: Array, label: Ints, env: Ints, size: float) -> Ite
         yield f'<path class="node {names}" stroke-width="{size:.1f}" d="{path}"/>'
 
 
-def _changed_features(before: Features, after: Features) -> tuple[str, ...]:
+def _changed_features(before: Features, after: Features, names: Sequence[str]) -> tuple[str, ...]:
     """Return a caption line with the most changed features, before and after."""
     first, second = (
         np.asarray(
@@ -179,7 +182,7 @@ def _changed_features(before: Features, after: Features) -> tuple[str, ...]:
     if not changed:
         return ("no feature changed",)
     listed = ", ".join(
-        f"{index}: {first[index]:.3g} → {second[index]:.3g}"
+        f"{names[index] if names else index}: {first[index]:.3g} → {second[index]:.3g}"
         for index in changed[:MAX_LISTED_FEATURES]
     )
     more = " …" if len(changed) > MAX_LISTED_FEATURES else ""

@@ -26,6 +26,7 @@ from gsx.stages.report.page import (
     overview_section,
     page_frame,
 )
+from gsx.stages.report.recommendation_section import recommendation_section
 from gsx.stages.report.report_data import NodeReportData
 from gsx.stages.report.sample import GROUPS
 
@@ -44,6 +45,7 @@ def node_page(data: NodeReportData) -> str:
     sections = [
         ("overview", "Overview", overview_section(data.corpus)),
         ("lineage", "Lineage", lineage_section(data.lineage)),
+        ("recommendation", "Recommendation", recommendation_section(data.lineage)),
         ("coverage", "Coverage beyond the training distribution", _coverage(data)),
         ("checks", "Validity checks", checks_section(data)),
         ("gallery", "Gallery", _gallery(data)),
@@ -53,11 +55,11 @@ def node_page(data: NodeReportData) -> str:
 
 
 def _tiles(data: NodeReportData) -> Iterator[str]:
-    facts, info = data.facts, data.corpus.info
-    yield tile(f"{facts.table.total_nodes:,}", "source nodes")
+    columns, info = data.columns, data.corpus.info
+    yield tile(f"{columns.table.total_nodes:,}", "source nodes")
     yield tile(info.domain, "domain that shifts")
-    if facts.total_replicas:
-        yield tile(f"{facts.total_replicas:,}", f"replicas: {_replica_kinds(data)}")
+    if columns.total_replicas:
+        yield tile(f"{columns.total_replicas:,}", f"replicas: {_replica_kinds(data)}")
     yield tile(f"{info.num_features:,}", "features per node")
     yield tile(str(len(info.environments)), "environments")
     yield from checks_tile(data.checks)
@@ -65,23 +67,25 @@ def _tiles(data: NodeReportData) -> Iterator[str]:
 
 def _replica_kinds(data: NodeReportData) -> str:
     """Return the names of the origins of the replicas."""
-    return ", ".join(dict.fromkeys(ORIGIN_NAMES[replica.origin] for replica in data.facts.replicas))
+    return ", ".join(
+        dict.fromkeys(ORIGIN_NAMES[replica.origin] for replica in data.columns.replicas)
+    )
 
 
 def _coverage(data: NodeReportData) -> str:
-    facts = data.facts
+    columns = data.columns
     groups = {name: caption for name, caption in GROUPS.items() if name in data.sampled}
-    degree = {name: facts.degree[nodes] for name, nodes in facts.groups.items()}
+    degree = {name: columns.degree[nodes] for name, nodes in columns.groups.items()}
     figures = []
     if degree:
         caption = "Share of the nodes of each group, in the source graphs."
         figures.append(figure(charts.histogram(degree, "edges per node"), caption, title="Degree"))
-    changed = changed_feature_counts(facts)
+    changed = changed_feature_counts(columns)
     if len(changed):
         chart = charts.histogram({"augmented": changed}, "changed features per node")
         caption = f"Share of the changed nodes; {float(changed.mean()):,.1f} features on average."
         figures.append(figure(chart, caption, title="Changed features"))
-    dropped = dropped_edge_counts(facts)
+    dropped = dropped_edge_counts(columns)
     if len(dropped):
         chart = charts.histogram({"augmented": dropped}, "edges dropped per node")
         caption = f"Share of training nodes; {float(dropped.mean()):,.2f} edges on average."
@@ -92,10 +96,10 @@ def _coverage(data: NodeReportData) -> str:
             GROUPS[name],
             len(nodes),
             data.sampled[name],
-            float(np.median(facts.degree[nodes])),
-            int(facts.degree[nodes].max()),
+            float(np.median(columns.degree[nodes])),
+            int(columns.degree[nodes].max()),
         )
-        for name, nodes in facts.groups.items()
+        for name, nodes in columns.groups.items()
     ]
     headers = ("group", "nodes", "sampled", "median degree", "max degree")
     return (

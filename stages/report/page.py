@@ -8,12 +8,13 @@ from typing import Any
 
 from gsx import __version__
 from gsx.schema import SPLITS
-from gsx.stages.report.check import Check
+from gsx.stages.augmented.check import Check
 from gsx.stages.report.figures import coverage_section, gallery_section
 from gsx.stages.report.gallery import ORIGIN_NAMES
 from gsx.stages.report.html import document, paragraph, section, table, tile
 from gsx.stages.report.model_sections import agreement_section, scores_section
 from gsx.stages.report.quality_sections import quality_section
+from gsx.stages.report.recommendation_section import recommendation_section
 from gsx.stages.report.report_data import NodeReportData, ReportData
 from gsx.stages.task_text import label_header, task_description
 from gsx.storage.artifacts.manifest import Manifest
@@ -30,6 +31,7 @@ def graph_page(data: ReportData) -> str:
     sections = [
         ("overview", "Overview", overview_section(data.corpus)),
         ("lineage", "Lineage", lineage_section(data.lineage)),
+        ("recommendation", "Recommendation", recommendation_section(data.lineage)),
         ("coverage", "Coverage beyond the training distribution", coverage_section(data)),
         ("checks", "Validity checks", checks_section(data)),
         ("gallery", "Gallery", gallery_section(data)),
@@ -61,8 +63,8 @@ def page_frame(
 
 
 def _graph_tiles(data: ReportData) -> Iterator[str]:
-    facts, rows = data.facts, {row["group"]: row for row in data.sizes}
-    yield tile(f"{len(facts.nodes):,}", "graphs")
+    columns, rows = data.columns, {row["group"]: row for row in data.sizes}
+    yield tile(f"{len(columns.nodes):,}", "graphs")
     yield tile(data.corpus.info.domain, "domain that shifts")
     if "augmented" in rows:
         yield tile(f"{rows['augmented']['graphs']:,}", "generated training graphs")
@@ -80,11 +82,14 @@ def _graph_tiles(data: ReportData) -> Iterator[str]:
 
 
 def checks_tile(checks: Sequence[Check]) -> Iterator[str]:
-    """Yield a tile with the number of passed checks, if there are checks."""
-    decided = [check for check in checks if check.verdict != "note"]
+    """Yield a tile with the number of passed checks, if there are checks.
+
+    Properties that generation guarantees count only if they are violated.
+    """
+    decided = [check for check in checks if check.verdict != "note" and not _is_guaranteed(check)]
     if decided:
         passed = sum(check.verdict == "good" for check in decided)
-        notes = len(checks) - len(decided)
+        notes = sum(check.verdict == "note" for check in checks)
         text = (
             f"checks passed, {notes} {'note' if notes == 1 else 'notes'}"
             if notes
@@ -95,16 +100,16 @@ def checks_tile(checks: Sequence[Check]) -> Iterator[str]:
 
 def overview_section(corpus: Corpus) -> str:
     """Return the task, splits, environments, warnings and dropped items."""
-    info, summary = corpus.info, corpus.artifact.manifest.summary
+    info, summary = corpus.info, corpus.summary
     items = "nodes" if corpus.nodes else "graphs"
     text = (
         f"{task_description(info)} The domain that shifts between training and the OOD splits is "
         f"the {info.domain}."
     )
     names = {environment.id: environment for environment in info.environments}
-    groups = summary.get("node_groups") if corpus.nodes else summary.get("groups", ())
-    ordered = sorted(
-        groups or (), key=lambda group: (SPLITS.index(group["split"]), group["env_id"])
+    groups = summary.get("node_groups", []) if corpus.nodes else summary["groups"]
+    ordered: Sequence[Mapping[str, Any]] = sorted(
+        groups, key=lambda group: (SPLITS.index(group["split"]), group["env_id"])
     )
     rows = [_group_row(group, names, sized=not corpus.nodes) for group in ordered]
     sized = ["nodes per graph"] if not corpus.nodes else []
@@ -187,9 +192,14 @@ def _parents_first(lineage: Sequence[Manifest]) -> list[Manifest]:
     waiting, ordered = list(reversed(lineage)), list[Manifest]()
     while waiting:
         remaining = {manifest.digest for manifest in waiting}
-        ready = [m for m in waiting if not {p.digest for p in m.parents} & (remaining - {m.digest})]
+        ready = [
+            m
+            for m in waiting
+            if not any(p.digest in remaining and p.digest != m.digest for p in m.parents)
+        ]
         ordered += ready or waiting
-        waiting = [manifest for manifest in waiting if manifest not in ordered]
+        placed = {manifest.digest for manifest in ready or waiting}
+        waiting = [manifest for manifest in waiting if manifest.digest not in placed]
     return ordered
 
 
@@ -212,6 +222,7 @@ def _checks(checks: Sequence[Check]) -> str:
         return paragraph(
             "The corpus has no generated graphs or replicas, so there is nothing to check."
         )
+    guaranteed = [check for check in checks if _is_guaranteed(check)]
     items = "".join(
         f'<li class="{check.verdict}"><span class="mark" aria-hidden="true">'
         f"{_MARKS[check.verdict]}</span><h3><span>{escape(check.title)}</span>"
@@ -219,5 +230,25 @@ def _checks(checks: Sequence[Check]) -> str:
         f"{escape(check.figure)}</b></h3>"
         f"<p>{escape(check.text)}</p></li>"
         for check in checks
+        if not _is_guaranteed(check)
     )
-    return f'<ul class="checks">{items}</ul>'
+    return (f'<ul class="checks">{items}</ul>' if items else "") + _guarantees(guaranteed)
+
+
+def _is_guaranteed(check: Check) -> bool:
+    """Return whether generation guarantees the property, and it holds."""
+    return check.by_construction and check.verdict == "good"
+
+
+def _guarantees(checks: Sequence[Check]) -> str:
+    """Return properties that hold by construction; recomputing them is no evidence of quality."""
+    if not checks:
+        return ""
+    items = "".join(
+        f"<li><b>{escape(check.title)}</b> ({escape(check.figure)}). {escape(check.text)}</li>"
+        for check in checks
+    )
+    count = "1 property that generation guarantees was recomputed and holds"
+    if len(checks) > 1:
+        count = f"{len(checks)} properties that generation guarantees were recomputed and hold"
+    return f"<details><summary>{count}</summary><ul>{items}</ul></details>"

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TypedDict
 
 from gsx.stages.featx_defaults import FEATX_DEFAULTS
 from gsx.stages.report.html import paragraph, table
 from gsx.storage.artifacts.manifest import Manifest
+from gsx.storage.corpora.summary import mask_summary, read_options, read_quality
 
 Quality = Mapping[str, Any]
+
+
+class FeatxOptions(TypedDict, total=False):
+    """Options of `generate` that the page shows."""
+
+    featx_features: str
+    featx_direction: str
+    featx_shape: float
+    featx_scale: float
+    featx_rounds: int
+    featx_partner: str
+    featx_ends: str
+
+
+class SpliceOptions(TypedDict, total=False):
+    """Further options of `generate` that the page shows."""
+
+    label_conflicts: str
+
+
 _OPTION_NAMES = {
     "option_1": "1: causal subgraphs only",
     "option_2": "2: causal and environmental subgraphs",
@@ -22,9 +43,9 @@ def quality_section(lineage: Sequence[Manifest], names: Mapping[int, str]) -> st
     """Return the quality statistics of the lineage; ``names`` maps environment ids to names."""
     sections: list[str] = []
     for manifest in lineage:
-        quality = manifest.summary.get("quality")
-        render = _SECTIONS.get(manifest.stage)
-        if isinstance(quality, dict) and render is not None:
+        render = _SECTIONS.get(manifest.kind)
+        quality = read_quality(manifest) if render is not None else {}
+        if quality and render is not None:
             sections += render(manifest, quality, names)
     return "".join(sections)
 
@@ -35,30 +56,52 @@ def _options(manifest: Manifest, quality: Quality, _: Mapping[int, str]) -> Iter
             _OPTION_NAMES.get(name, name),
             row["graphs"],
             row["distinct"],
+            row.get("label_conflicts", "-"),
             f"{row['min_nodes']} to {row['max_nodes']}",
             row["overlap_with_held_out"],
-            sum(row["refused"].values()),
-            "; ".join(row["refused"]) or "-",
+            sum(row["rejected"].values()),
+            "; ".join(row["rejected"]) or "-",
         )
         for name, row in quality.items()
         if name.startswith("option_")
     ]
     if rows:
-        headers = ("option", "graphs", "distinct", "nodes", "equal to held-out graphs",
-                   "rejected draws", "reasons")  # fmt: skip
+        headers = ("option", "graphs", "distinct", "label conflicts", "nodes",
+                   "equal to held-out graphs", "rejected draws", "reasons")  # fmt: skip
         yield _with_title("Generation options", table(headers, rows, "Options"))
+        yield from _causal_subgraphs(manifest, quality.get("option_1", {}))
     featx = quality.get("featx")
     if isinstance(featx, dict):
         html = table(("setting or statistic", "value"), _featx_rows(manifest, featx), "FeatX")
         yield _with_title("Feature extrapolation (FeatX)", html)
 
 
+def _causal_subgraphs(manifest: Manifest, option: Quality) -> Iterator[str]:
+    """Yield a paragraph about the causal subgraphs that became graphs of their own."""
+    counts = option.get("causal_subgraphs")
+    if not isinstance(counts, dict):
+        return
+    rule = read_options(manifest, SpliceOptions).get("label_conflicts", "keep")
+    outcome = {
+        "merge": "all of them got the mean label",
+        "reject": "all of them were left out",
+        "keep": "all of them kept their labels",
+    }
+    yield paragraph(
+        f"Option 1: {counts['subgraphs']:,} training graphs have a causal subgraph and a label; "
+        f"{counts['too_small']:,} subgraphs are too small to become a graph; the others are "
+        f"{counts['distinct']:,} distinct graphs. {counts['in_conflict']:,} subgraphs "
+        f"({counts['distinct_in_conflict']:,} distinct) equal one with another label; "
+        f"{outcome.get(rule, outcome['keep'])}."
+    )
+
+
 def _featx_rows(manifest: Manifest, featx: Quality) -> Iterator[tuple[str, str]]:
     """Yield the settings, then the statistics of the generated features."""
-    config: Quality = {**FEATX_DEFAULTS, **manifest.config}
+    config: Quality = {**FEATX_DEFAULTS, **read_options(manifest, FeatxOptions)}
     selected = config["featx_features"] == "selected"
     selection = "selected by the mask" if selected else "all varying features"
-    yield "features", f"{featx['moved_features']:,}, {selection}"
+    yield "features", f"{featx.get('extrapolated_features', 0):,}, {selection}"
     if config["featx_direction"] == "interpolate":
         yield "direction", "towards a partner (interpolation)"
         yield "step size", "λ uniform between 0 and 1"
@@ -72,18 +115,21 @@ def _featx_rows(manifest: Manifest, featx: Quality) -> Iterator[tuple[str, str]]
     if config["featx_ends"] == "mirror":
         yield "outside the feature range", "reflected"
     if "replicas" in featx:
-        yield "samples", f"{featx['moved_nodes']:,} nodes in {featx['replicas']:,} replicas"
+        yield (
+            "samples",
+            f"{featx.get('extrapolated_nodes', 0):,} nodes in {featx['replicas']:,} replicas",
+        )
     else:
-        of = ", ".join(f"{origin} {count:,}" for origin, count in featx["of"].items())
-        yield "samples", f"{featx['graphs']:,} graphs ({of})"
-    yield "unchanged samples", f"{featx['unchanged']:,}"
+        of = ", ".join(f"{origin} {count:,}" for origin, count in featx.get("of", {}).items())
+        yield "samples", f"{featx.get('graphs', 0):,} graphs ({of})"
+    yield "unchanged samples", f"{featx.get('unchanged', 0):,}"
     if "same_as_training" in featx:
         yield "equal to a training graph", f"{featx['same_as_training']:,}"
 
 
 def _extractor(_: Manifest, quality: Quality, names: Mapping[int, str]) -> Iterator[str]:
     columns: dict[str, tuple[Quality, Sequence[Quality]]] = {}
-    causal, predicted = quality.get("causal"), quality.get("label_told_held_out")
+    causal, predicted = quality.get("causal"), quality.get("held_out_scores")
     if isinstance(causal, dict) and "iou" in causal:
         columns |= {
             header: _column(causal, causal.get("per_environment", ()), name)
@@ -92,9 +138,9 @@ def _extractor(_: Manifest, quality: Quality, names: Mapping[int, str]) -> Itera
         }  # fmt: skip
     if isinstance(predicted, dict):
         columns |= {
-            header: _column(predicted, quality.get("label_told_per_environment", ()), name)
+            header: _column(predicted, quality.get("held_out_scores_per_environment", ()), name)
             for name, header in (
-                ("piece", "label from causal subgraph"),
+                ("subgraph", "label from causal subgraph"),
                 ("rest", "from remaining nodes"),
                 ("whole", "from whole graph"),
             )
@@ -152,7 +198,7 @@ def _bridge(_: Manifest, quality: Quality, __: Mapping[int, str]) -> Iterator[st
 
 
 def _mask(manifest: Manifest, quality: Quality, _: Mapping[int, str]) -> Iterator[str]:
-    text = str(manifest.summary.get("words", ""))
+    text = mask_summary(manifest).get("description", "")
     truth = quality.get("truth")
     if isinstance(truth, dict):
         text += (
@@ -163,7 +209,7 @@ def _mask(manifest: Manifest, quality: Quality, _: Mapping[int, str]) -> Iterato
         yield _with_title("Feature mask", paragraph(text))
 
 
-_SECTIONS = {"generate": _options, "extract": _extractor, "bridge": _bridge, "mask": _mask}
+_SECTIONS = {"corpus": _options, "extractor": _extractor, "bridge": _bridge, "mask": _mask}
 
 
 def _with_title(title: str, inside: str) -> str:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gsx.ragged import Array
+from gsx.stages.augmented.check import Check
 from gsx.stages.report import gallery
-from gsx.stages.report.check import Check
 from gsx.stages.report.model_results import TrainedModels
-from gsx.stages.report.sample import GraphFacts
+from gsx.stages.report.sample import GraphColumns
 from gsx.stages.report.shift_data import FeatureShift
 from gsx.storage.artifacts.manifest import Manifest
 from gsx.storage.corpora.corpus import Corpus
 
 if TYPE_CHECKING:
     from gsx.stages.report.model_agreement import ModelAgreement
-    from gsx.stages.report.node_data import NodeFacts
+    from gsx.stages.report.node_data import NodeColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,7 +26,7 @@ class ReportData:
 
     corpus: Corpus
     lineage: tuple[Manifest, ...]
-    facts: GraphFacts
+    columns: GraphColumns
     sizes: Sequence[Mapping[str, Any]]
     points: Mapping[str, Array]
     distances: Sequence[Mapping[str, Any]]
@@ -46,7 +46,7 @@ class NodeReportData:
 
     corpus: Corpus
     lineage: tuple[Manifest, ...]
-    facts: NodeFacts
+    columns: NodeColumns
     points: Mapping[str, Array]
     distances: Sequence[Mapping[str, Any]]
     features: Sequence[FeatureShift]

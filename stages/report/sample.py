@@ -34,7 +34,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True, eq=False)
-class GraphFacts:
+class GraphColumns:
     """Columns of all graphs, ``[G]`` each, in the order of the corpus."""
 
     graph_id: Ints
@@ -88,7 +88,7 @@ class Sample:
         return np.asarray(positions[inside])
 
 
-def read_graph_facts(corpus: Corpus) -> GraphFacts:
+def read_graph_columns(corpus: Corpus) -> GraphColumns:
     """Read graph columns of the whole corpus, without nodes and edges."""
     names = ["graph_id", "split", "env_id", "origin", "label", "y", "provenance.parents"]
     shard_columns = [
@@ -99,7 +99,7 @@ def read_graph_facts(corpus: Corpus) -> GraphFacts:
         return np.concatenate([np.asarray(columns[name]) for columns in shard_columns])
 
     parents = [columns["provenance.parents"] for columns in shard_columns]
-    return GraphFacts(
+    return GraphColumns(
         graph_id=column("graph_id"),
         split=column("split").astype(np.int64),
         env=column("env_id").astype(np.int64),
@@ -112,18 +112,20 @@ def read_graph_facts(corpus: Corpus) -> GraphFacts:
     )
 
 
-def sample_rows(facts: GraphFacts, seed: int, max_rows: int = SAMPLE_SIZE) -> dict[str, Ints]:
+def sample_rows(columns: GraphColumns, seed: int, max_rows: int = SAMPLE_SIZE) -> dict[str, Ints]:
     """Sample rows of every group uniformly, ascending, so that label shares are preserved."""
     return {
         name: np.sort(rng(seed, "report", "sample", name).permutation(rows)[:max_rows])
-        for name, rows in facts.groups.items()
+        for name, rows in columns.groups.items()
     }
 
 
-def gallery_rows(facts: GraphFacts, seed: int, max_rows: int = GALLERY_CANDIDATES) -> Ints:
+def gallery_rows(columns: GraphColumns, seed: int, max_rows: int = GALLERY_CANDIDATES) -> Ints:
     """Return up to ``max_rows`` rows per split, environment, origin and label, ascending."""
-    order = rng(seed, "report", "spread").permutation(np.concatenate(list(facts.groups.values())))
-    categories = np.stack([facts.split, facts.env, facts.origin, facts.label], axis=1)[order]
+    order = rng(seed, "report", "spread").permutation(np.concatenate(list(columns.groups.values())))
+    categories = np.stack([columns.split, columns.env, columns.origin, columns.label], axis=1)[
+        order
+    ]
     _, category = np.unique(categories, axis=0, return_inverse=True)
     by_category = np.argsort(category, kind="stable")
     starts = np.searchsorted(category[by_category], np.arange(category.max() + 1))
@@ -131,32 +133,32 @@ def gallery_rows(facts: GraphFacts, seed: int, max_rows: int = GALLERY_CANDIDATE
     return np.sort(order[by_category[rank < max_rows]])
 
 
-def rows_by_id(facts: GraphFacts, ids: Ints) -> Ints:
+def rows_by_id(columns: GraphColumns, ids: Ints) -> Ints:
     """Return the row of every ``graph_id``; -1 if the corpus does not have it."""
-    order = np.argsort(facts.graph_id, kind="stable")
-    positions = np.minimum(np.searchsorted(facts.graph_id[order], ids), len(order) - 1)
+    order = np.argsort(columns.graph_id, kind="stable")
+    positions = np.minimum(np.searchsorted(columns.graph_id[order], ids), len(order) - 1)
     rows = order[positions]
-    return np.where(facts.graph_id[rows] == ids, rows, -1)
+    return np.where(columns.graph_id[rows] == ids, rows, -1)
 
 
-def with_ancestors(facts: GraphFacts, rows: Ints) -> Ints:
+def with_ancestors(columns: GraphColumns, rows: Ints) -> Ints:
     """Return rows and the rows of their ancestors in the corpus, ascending.
 
     FeatX can extrapolate a spliced graph, so parents can have parents.
     """
     known_rows = np.unique(rows)
     while True:
-        parents = rows_by_id(facts, facts.parents.take(known_rows).values)
+        parents = rows_by_id(columns, columns.parents.take(known_rows).values)
         extended = np.unique(np.concatenate([known_rows, parents[parents >= 0]]))
         if len(extended) == len(known_rows):
             return known_rows
         known_rows = extended
 
 
-def read_sample(corpus: Corpus, facts: GraphFacts, seed: int, progress: Progress) -> Sample:
+def read_sample(corpus: Corpus, columns: GraphColumns, seed: int, progress: Progress) -> Sample:
     """Read the uniform sample of every group, gallery candidates, and the ancestors of both."""
-    drawn = sample_rows(facts, seed)
-    rows = with_ancestors(facts, np.concatenate([*drawn.values(), gallery_rows(facts, seed)]))
+    drawn = sample_rows(columns, seed)
+    rows = with_ancestors(columns, np.concatenate([*drawn.values(), gallery_rows(columns, seed)]))
     available = {column.name for column in corpus.info.columns}
     wanted = ("graph_id", "label", "node_feat", "edge_attr", "node_truth", "smiles",
             "provenance.parents", "provenance.node_slot", "provenance.node_number",

@@ -39,7 +39,7 @@ def feature_shifts(values: Mapping[str, Features], info: CorpusInfo) -> list[Fea
     if "train" not in values:
         return []
     column = None if info.sparse else info.column("node_feat")
-    names = (column.features if column is not None else None) or ()
+    names = () if column is None else column.value_names
     shifts = []
     for index in _rank_by_shift(values)[:SHOWN_FEATURES].tolist():
         column_values = {name: _column(features, index) for name, features in values.items()}
@@ -48,8 +48,8 @@ def feature_shifts(values: Mapping[str, Features], info: CorpusInfo) -> list[Fea
             continue
         shifts.append(
             FeatureShift(
-                name=names[index].name if names else f"feature {index}",
-                categorical=bool(names),
+                name=names[index] if names else f"feature {index}",
+                categorical=bool(column is not None and column.features),
                 total_variation=_total_variation(column_values, edges),
                 values=column_values,
             )

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gsx.stages.nn.training_loop import torch_stream
+from gsx.storage.artifacts.atomic_files import translate_safetensors_errors
 from gsx.storage.artifacts.draft import Draft
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def save(draft: Draft, trainer: Trainer, result: TrainingResult) -> None:
     }
 
     def write(path: Path) -> None:
-        save_file(tensors, path, metadata={"facts": json.dumps(state)})
+        with translate_safetensors_errors():
+            save_file(tensors, path, metadata={"facts": json.dumps(state)})
 
     epochs = len(result.curves)
     draft.write(NAME.format(epoch=epochs), write)

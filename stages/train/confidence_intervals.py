@@ -30,7 +30,8 @@ def bootstrap_interval(
     if not len(y):
         return None
     blocks = [
-        resampled_scores(metric, task, logits, y, counts) for counts in _counts(len(y), *name)
+        resampled_scores(metric, task, logits, y, counts)
+        for counts in resample_counts(len(y), *name)
     ]
     scores = np.concatenate(blocks)
     scores = scores[~np.isnan(scores)]
@@ -73,7 +74,7 @@ def resampled_scores(metric: str, task: str, logits: Array, y: Array, counts: Ar
         return _mcc(truth, predicted, graph, counts, counts @ correct, total)
 
 
-def _counts(graphs: int, *name: str | int) -> Iterator[Array]:
+def resample_counts(graphs: int, *name: str | int) -> Iterator[Array]:
     """Yield the multiplicities ``[B, G]`` of graphs in resamples, in blocks."""
     stream = rng(0, "evaluate", "bootstrap", *name)
     step = max(BLOCK // graphs, 1)

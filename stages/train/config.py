@@ -20,12 +20,25 @@ else:
         "AlgorithmOptions", config_fields(), frozen=True, kw_only=True
     )
 
-COUNTS = ("width", "layers", "epochs", "milestone", "samples", "coverage")
+COUNTS = ("width", "layers", "epochs", "steps", "milestone", "samples", "coverage")
 """Options that must be at least 1."""
+CLASSICAL = ("wl", "morgan", "size", "mean", "node")
+"""Backbones that are linear models of fixed features."""
+CLASSICAL_OPTIONS = (
+    "source", "backbone", "layers", "augmented", "origins", "env_balanced", "seed", "evaluate",
+    "counts", "strength", "device",
+)  # fmt: skip
+"""Options that classical models use."""
 ADDED_OPTIONS = {
+    "counts": "auto",
+    "strength": None,
     "precision": "full",
     "samples": 10,
     "coverage": 100,
+    "evaluate": "all",
+    "readout": "mean",
+    "steps": None,
+    "weight_decay": 0.0,
     **{name: option.config_default for name, option in OPTIONS.items() if name != "penalty"},
 }
 """Options that are newer than the version of the stage, with the value that changes nothing."""
@@ -42,13 +55,25 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
     """Stage that writes the corpus."""
     learner: AlgorithmName = "erm"
     """Training algorithm."""
-    backbone: Literal["gin", "vgin", "gcn"] = "gin"
-    """Network: GIN, GIN with a virtual node, or GCN for node-level corpora."""
+    backbone: Literal["gin", "vgin", "gcn", "wl", "morgan", "size", "mean", "node"] = "gin"
+    """GIN, GIN with a virtual node, or GCN for nodes; or a linear model of Weisfeiler-Lehman
+    counts, Morgan fingerprints, size, mean features, or features of a node's neighborhood."""
     width: int = 64
     """Number of hidden units of every layer."""
     layers: int = 3
+    """Message-passing layers; for ``wl``, rounds."""
+    counts: Literal["auto", "counts", "log", "shares"] = "auto"
+    """For ``wl`` and ``morgan``: how counts become features; ``auto``: chosen by validation."""
+    strength: float | None = None
+    """For linear models: L2 penalty; None: chosen by validation."""
+    readout: Literal["mean", "sum", "mean+size"] = "mean"
+    """Features of a graph: mean or sum of its node states, or mean and number of nodes."""
     dropout: float = 0.0
+    """Probability with which values are set to 0 after every layer, including the last."""
     epochs: int = 20
+    steps: int | None = None
+    """Gradient steps, rounded to whole epochs of the corpus; replaces ``epochs``. Corpora of
+    different sizes are compared with equal steps."""
     batch_size: int = 128
     """Graphs per step; an incomplete last batch is dropped. For nodes, random walks per sample."""
     samples: int = 10
@@ -57,6 +82,8 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
     """For nodes: mean number of samples that contain a node when sampling probabilities are
     estimated."""
     learning_rate: float = 1e-2
+    weight_decay: float = 0.0
+    """L2 penalty that Adam adds to gradients."""
     schedule: Literal["cosine", "step", "constant"] = "cosine"
     """Learning rate schedule: to zero by a cosine, to a tenth at ``milestone``, or constant."""
     milestone: int = 150
@@ -67,10 +94,17 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
     """Train only on graphs of these origins, such as ``source`` and ``g_whole``."""
     env_balanced: bool = False
     """Sample every environment equally often."""
-    average: float = 0.0
+    average: float = 0.99
     """Decay of the exponential moving average (EMA) of the weights; 0 disables it."""
+    select: Literal["last", "ood_val", "id_val", "augmented"] = "last"
+    """Epoch whose scores are reported: the last, the best on a validation split, or the best on
+    augmented graphs of held-out parents. The weights of every available rule are kept."""
     seed: int = 0
     """Root of the random streams for initialization, shuffling and dropout."""
+    evaluate: Literal["all", "validation", "sealed"] = "all"
+    """Held-out splits to score: all, or ``id_val`` and ``ood_val`` only. With ``validation``, no
+    file of the model depends on graphs or labels of test splits. With ``sealed``, predictions for
+    test splits are stored, and no file depends on their labels."""
     precision: Literal["full", "bf16"] = "full"
     """Precision of dense matrix products in training; evaluation always uses float32."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -92,6 +126,8 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
             learning_rate=1e-3,
             schedule="step",
             milestone=150,
+            average=0.0,
+            select="ood_val",
         )
 
     @classmethod
@@ -108,6 +144,8 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
                 batch_size=2048,
                 learning_rate=1e-3,
                 schedule="step",
+                average=0.0,
+                select="ood_val",
             )
         return cls(backbone="gcn", dropout=0.5, epochs=50, batch_size=1000)
 
@@ -115,8 +153,9 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
 def resolve(config: TrainConfig) -> TrainConfig:
     """Check all options and fill in the defaults of the algorithm's hyper-parameters."""
     for name in COUNTS:
-        if getattr(config, name) < 1:
-            raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise UsageError(f"{name} must be at least 1; got {value}")
     if config.batch_size < 2:
         raise UsageError(f"batch_size must be at least 2; got {config.batch_size}")
     for name in ("dropout", "average"):
@@ -124,9 +163,44 @@ def resolve(config: TrainConfig) -> TrainConfig:
             raise UsageError(f"{name} must be in [0, 1); got {getattr(config, name)}")
     if not 0 < config.learning_rate < float("inf"):
         raise UsageError(f"learning_rate must be positive; got {config.learning_rate}")
+    if not 0 <= config.weight_decay < float("inf"):
+        raise UsageError(f"weight_decay must not be negative; got {config.weight_decay}")
+    if config.backbone == "gcn" and config.readout != "mean":
+        raise UsageError("readout applies to graphs only; gcn predicts labels of nodes. Remove it.")
+    if config.backbone == "gcn" and config.select == "augmented":
+        raise UsageError(
+            'select = "augmented" applies to graphs only; replicas of nodes have no held-out '
+            "parents. Use `last`."
+        )
     _check_sampling(config)
+    _check_classical(config)
     values = {name: getattr(config, name) for name in OPTIONS}
     return msgspec.structs.replace(config, **resolve_options(config.learner, values))
+
+
+def with_epochs(config: TrainConfig, examples: int) -> TrainConfig:
+    """Return the config with the epochs of its ``steps``, for a number of training examples."""
+    if config.steps is None:
+        return config
+    per_epoch = config.samples
+    if config.backbone != "gcn":
+        per_epoch = max(examples // config.batch_size, 1)
+    return msgspec.structs.replace(config, epochs=max(round(config.steps / per_epoch), 1))
+
+
+def _check_classical(config: TrainConfig) -> None:
+    """Reject options that a classical model, or a network, does not have."""
+    classical = config.backbone in CLASSICAL
+    default = TrainConfig()
+    for field in config.__struct_fields__:
+        applies = field in CLASSICAL_OPTIONS if classical else field not in ("counts", "strength")
+        if not applies and getattr(config, field) != getattr(default, field):
+            model = "a linear model" if classical else "a network"
+            raise UsageError(
+                f"{field} does not apply to `{config.backbone}`, which is {model}. Remove it."
+            )
+    if config.strength is not None and not 0 < config.strength < float("inf"):
+        raise UsageError(f"strength must be positive; got {config.strength}")
 
 
 def _check_sampling(config: TrainConfig) -> None:

@@ -12,6 +12,7 @@ COLORS = {
     "id_test": "#1f5fa8",
     "ood_val": "#f0a35e",
     "ood_test": "#c4501b",
+    "augmented": "#7b5ea7",
     "loss": "#555555",
 }
 

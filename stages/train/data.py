@@ -13,11 +13,17 @@ from gsx.schema import SPLITS, CorpusInfo
 from gsx.stages.graphs.subgraphs import global_edges, sort_edges
 from gsx.stages.nn.batches import BackboneShape
 from gsx.stages.train.algorithms import algorithm_named
+from gsx.stages.train.config import CLASSICAL
+from gsx.stages.train.held_out_parents import COLUMNS, hold_out_parents
 from gsx.stages.train.metrics import undefined_reason
 from gsx.storage.corpora.corpus import Corpus
 from gsx.table import GraphTable
 
+AUGMENTED = "augmented"
+"""Name of the validation set of augmented graphs of held-out parents, which is not a split."""
 HELD_OUT = ("id_val", "id_test", "ood_val", "ood_test")
+VALIDATION = ("id_val", "ood_val")
+TEST = ("id_test", "ood_test")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -31,27 +37,45 @@ class TrainingData:
     """``[G]`` environments of the training graphs, numbered from 0 without gaps."""
     num_envs: int
     held_out: Mapping[str, GraphTable]
-    """Split → its graphs."""
+    """Split → its graphs; also ``augmented``, if parents are held out."""
 
 
 def read_training_data(
-    corpus: Corpus, origins: Sequence[str] | None, algorithm: str
+    corpus: Corpus,
+    origins: Sequence[str] | None,
+    algorithm: str,
+    held_out: Sequence[str] = HELD_OUT,
+    *,
+    held_out_parents: int | None = None,
 ) -> TrainingData:
-    """Read training graphs of some origins, or of all if None, and all held-out splits."""
-    train = read_train(corpus, origins)
+    """Read training graphs of some origins, or of all if None, and held-out splits.
+
+    ``held_out_parents`` is the seed with which parents of a validation set of augmented graphs are
+    drawn; without it there is no such set.
+    """
+    info = corpus.info
+    train = read_train(corpus, origins, () if held_out_parents is None else COLUMNS)
+    augmented = {}
+    if held_out_parents is not None:
+        train, graphs = hold_out_parents(train, info.task, info.name, held_out_parents)
+        check_metric(info, AUGMENTED, graphs.dense("graph", "y"))
+        augmented[AUGMENTED] = graphs
     env, num_envs = graph_environments(train, algorithm)
     return TrainingData(
-        task=corpus.info.task,
-        metric=corpus.info.metric,
+        task=info.task,
+        metric=info.metric,
         train=train,
         env=env,
         num_envs=num_envs,
-        held_out=read_held_out(corpus),
+        held_out={**read_held_out(corpus, held_out), **augmented},
     )
 
 
 def check_corpus(info: CorpusInfo, backbone: str) -> None:
     """Raise a ``StageError`` if a backbone does not support a corpus."""
+    if backbone in CLASSICAL:
+        _check_classical(info, backbone)
+        return
     if info.level == "node" and backbone != "gcn":
         raise StageError(
             f"{info.name} has node labels, but `{backbone}` predicts graph labels. Use the "
@@ -68,6 +92,21 @@ def check_corpus(info: CorpusInfo, backbone: str) -> None:
         )
 
 
+def _check_classical(info: CorpusInfo, backbone: str) -> None:
+    if (info.level == "node") != (backbone == "node"):
+        predicted = "nodes" if backbone == "node" else "graphs"
+        other = "`node` or `gcn`" if info.level == "node" else "`wl`, `mean`, `size` or `gin`"
+        raise StageError(
+            f"{info.name} has {info.level} labels, but `{backbone}` predicts labels of {predicted}."
+            f" Use the backbone {other}."
+        )
+    if backbone == "morgan" and not any(column.name == "smiles" for column in info.columns):
+        raise StageError(
+            f"{info.name} has no molecules (no column `smiles`), which `morgan` needs. Use the "
+            "backbone `wl`."
+        )
+
+
 def is_undirected(table: GraphTable) -> bool:
     """Return whether every edge also exists in the other direction; edges must be sorted."""
     src, dst = global_edges(table)
@@ -75,25 +114,47 @@ def is_undirected(table: GraphTable) -> bool:
     return np.array_equal(src[order], dst) and np.array_equal(dst[order], src)
 
 
-def read_split(corpus: Corpus, split: str) -> GraphTable:
+def read_split(
+    corpus: Corpus, split: str, extra_columns: Sequence[str] = (), *, labels: bool = True
+) -> GraphTable:
     """Return the graphs of a split with the columns that training reads, edges sorted."""
-    available = {column.name for column in corpus.info.columns}
-    names = ["node_feat", "y", "env_id", "origin", *({"edge_attr"} & available)]
-    table = sort_edges(corpus.table(split=split, columns=names))
+    names = [*table_columns(corpus.info, labels=labels), *extra_columns]
+    return sorted_table(
+        corpus.table(split=split, columns=names), f"`{split}` of {corpus.info.name}"
+    )
+
+
+def table_columns(info: CorpusInfo, *, labels: bool = True) -> list[str]:
+    """Return the names of the columns that training reads."""
+    available = {column.name for column in info.columns}
+    return [
+        "node_feat",
+        *(["y"] if labels else []),
+        "env_id",
+        "origin",
+        *({"edge_attr"} & available),
+    ]
+
+
+def sorted_table(table: GraphTable, where: str) -> GraphTable:
+    """Return graphs with sorted edges; raise StageError if edges are directed."""
+    table = sort_edges(table)
     if not is_undirected(table):
         raise StageError(
-            f"`{split}` of {corpus.info.name} has directed edges, but backbones need undirected "
-            "graphs. Store every edge in both directions."
+            f"{where} has directed edges, but backbones need undirected graphs. Store every edge "
+            "in both directions."
         )
     return table
 
 
-def read_train(corpus: Corpus, origins: Sequence[str] | None) -> GraphTable:
+def read_train(
+    corpus: Corpus, origins: Sequence[str] | None, extra_columns: Sequence[str] = ()
+) -> GraphTable:
     """Return the labelled training graphs of some origins, or of all if None."""
     info = corpus.info
     if "train" not in corpus.splits:
         raise StageError(f"{info.name} has no `train` split. Prepare it with training graphs.")
-    table = read_split(corpus, "train")
+    table = read_split(corpus, "train", extra_columns)
     if origins is not None:
         vocabulary = info.column("origin").vocabulary
         codes = [vocabulary.index(origin) for origin in origins]
@@ -114,11 +175,13 @@ def read_train(corpus: Corpus, origins: Sequence[str] | None) -> GraphTable:
     return table if labelled.all() else table.filter(labelled)
 
 
-def read_held_out(corpus: Corpus) -> dict[str, GraphTable]:
-    """Return the graphs of the held-out splits that the corpus has."""
+def read_held_out(
+    corpus: Corpus, splits: Sequence[str] = HELD_OUT, extra_columns: Sequence[str] = ()
+) -> dict[str, GraphTable]:
+    """Return the graphs of the given splits that the corpus has; other splits are not read."""
     tables = {}
-    for split in sorted(set(corpus.splits) & set(HELD_OUT), key=SPLITS.index):
-        tables[split] = read_split(corpus, split)
+    for split in sorted(set(corpus.splits) & set(splits), key=SPLITS.index):
+        tables[split] = read_split(corpus, split, extra_columns)
         check_metric(corpus.info, split, tables[split].dense("graph", "y"))
     return tables
 

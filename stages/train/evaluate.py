@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,25 +14,32 @@ from gsx.errors import ArtifactError, StageError
 from gsx.ragged import Array
 from gsx.schema import SPLITS, CorpusInfo
 from gsx.stages.nn.batches import BackboneShape
-from gsx.stages.nn.build_network import GraphNetwork, Network, build_empty_network
+from gsx.stages.nn.build_network import Network, load_network
 from gsx.stages.nn.gcn import GCN
+from gsx.stages.train.classical import (
+    ClassicalDescription,
+    ClassicalModel,
+    check_classical_fits,
+    restore_classical,
+)
 from gsx.stages.train.confidence_intervals import bootstrap_interval, t_interval
+from gsx.stages.train.config import CLASSICAL
 from gsx.stages.train.data import check_corpus, graph_backbone_shape, read_split
-from gsx.stages.train.evaluator import evaluation_batches, predict_logits
 from gsx.stages.train.metrics import DIGITS, score, undefined_reason
 from gsx.stages.train.node_data import (
+    NodeGraphs,
     node_backbone_shape,
-    node_logits,
     read_node_graphs,
-    whole_graph_batch,
 )
+from gsx.stages.train.predictions import all_node_logits, graph_predictor
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.artifact_files import read_arrays, read_json
 from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.summary import TrainingOptions, read_options
 from gsx.table import GraphTable
 
 SIZE_RANGES = 4
 """Number of size ranges per split, with about equally many graphs each."""
-MAX_FILE_BYTES = 1 << 30
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,27 +51,36 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def load_model(model: Artifact, weights: str, device: torch.device) -> tuple[Description, Network]:
     """Return the network of an artifact with the weights of one of its files."""
-    import safetensors.numpy
-    from safetensors import SafetensorError
+    if is_classical(model):
+        raise StageError(
+            f"{model.location.url} is a linear model, but a network is needed. Train one with "
+            "`gsx train --backbone gin`."
+        )
+    arrays = _read_weights(model, weights)
+    description = read_json(model.location, "model.json", Description)
+    return description, load_network(description.shape, arrays, model.location.url).to(device)
 
-    url = model.location.url
+
+def is_classical(model: Artifact) -> bool:
+    """Return whether an artifact is a linear model of fixed features."""
+    return read_options(model.manifest, TrainingOptions)["backbone"] in CLASSICAL
+
+
+def load_classical(model: Artifact, weights: str) -> ClassicalModel:
+    """Return the linear model of an artifact."""
+    arrays = _read_weights(model, weights)
+    description = read_json(model.location, "model.json", ClassicalDescription)
+    return restore_classical(description, arrays, model.location.url)
+
+
+def _read_weights(model: Artifact, weights: str) -> dict[str, Array]:
     if weights not in model.manifest.files:
         available = [name for name in model.manifest.files if name.endswith(".safetensors")]
         raise ArtifactError(
-            f"{url} has no file `{weights}`. Its weight files are: {', '.join(available)}."
+            f"{model.location.url} has no file `{weights}`. Its weight files are: "
+            f"{', '.join(available)}."
         )
-    try:
-        data = model.location.read_bytes("model.json", limit=MAX_FILE_BYTES)
-        description = msgspec.json.decode(data, type=Description)
-        network = build_empty_network(description.shape)
-        arrays = safetensors.numpy.load(model.location.read_bytes(weights, limit=MAX_FILE_BYTES))
-        network.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
-    except (msgspec.MsgspecError, SafetensorError, RuntimeError) as error:
-        raise ArtifactError(
-            f"{url}: the weights do not match `model.json` ({error}). Another version of gsx may "
-            "have written them. Train the model again: `gsx train`."
-        ) from error
-    return description, network.to(device)
+    return read_arrays(model.location, weights)
 
 
 def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device) -> dict[str, Any]:
@@ -73,22 +89,36 @@ def evaluate(model: Artifact, corpus: Corpus, weights: str, device: torch.device
     Splits on which the metric is undefined have a reason instead of a score.
     """
     info = corpus.info
+    if is_classical(model):
+        return _require_score(info, _evaluate_classical(load_classical(model, weights), corpus))
     description, network = load_model(model, weights, device)
     check_corpus(info, description.shape.backbone)
     check_model_fits(description, corpus)
     if isinstance(network, GCN):
         return _require_score(info, evaluate_nodes(network, corpus, device))
-    return _require_score(info, _evaluate_graphs(network, corpus, device))
+    return _require_score(info, _evaluate_graphs(graph_predictor(network, device), corpus))
 
 
-def _evaluate_graphs(network: GraphNetwork, corpus: Corpus, device: torch.device) -> dict[str, Any]:
+def _evaluate_classical(model: ClassicalModel, corpus: Corpus) -> dict[str, Any]:
+    check_corpus(corpus.info, model.shape.kind)
+    check_classical_fits(model, corpus)
+    if corpus.info.level == "node":
+        logits = all_node_logits(model, corpus, torch.device("cpu"))
+        return _score_nodes(logits, read_node_graphs(corpus), corpus.info)
+    extra = ("smiles",) if model.shape.kind == "morgan" else ()
+    return _evaluate_graphs(model.predict, corpus, extra)
+
+
+def _evaluate_graphs(
+    predict: Callable[[GraphTable], Array], corpus: Corpus, extra_columns: Sequence[str] = ()
+) -> dict[str, Any]:
     info = corpus.info
     names = {environment.id: environment.name for environment in info.environments}
     splits, environments, sizes = {}, [], []
     for split in sorted(corpus.splits, key=SPLITS.index):
-        table = read_split(corpus, split)
+        table = read_split(corpus, split, extra_columns)
         y = table.dense("graph", "y")
-        logits = predict_logits(network, list(evaluation_batches(table, network.shape, device)))
+        logits = predict(table)
 
         def subset_score(selected: Array, logits: Array = logits, y: Array = y) -> dict[str, Any]:
             value = score(info.metric, info.task, logits[selected], y[selected])
@@ -122,11 +152,13 @@ def evaluate_nodes(network: GCN, corpus: Corpus, device: torch.device) -> dict[s
 
     One forward pass covers the whole graph. There are no size ranges.
     """
-    info = corpus.info
+    logits = all_node_logits(network, corpus, device)
+    return _score_nodes(logits, read_node_graphs(corpus), corpus.info)
+
+
+def _score_nodes(logits: Array, graphs: NodeGraphs, info: CorpusInfo) -> dict[str, Any]:
+    """Return the scores of the logits ``[N, C]`` of all source nodes."""
     names = {environment.id: environment.name for environment in info.environments}
-    graphs = read_node_graphs(corpus)
-    all_nodes = np.arange(graphs.adjacency.num_nodes)
-    logits = node_logits(network, whole_graph_batch(graphs, all_nodes, device))
     splits, environments = {}, []
     for code, split in enumerate(SPLITS[:-1]):
         inside = graphs.split == code

@@ -64,8 +64,8 @@ def evaluation_batches(
     """Yield the graphs of a table in batches for inference."""
     if can_deduplicate_nodes(shape, 0.0):
         table = with_wl_colors(table, shape.layers)
-    for part in iter_graph_batches(table):
-        yield build_graph_batch(part, shape, device)
+    for batch in iter_graph_batches(table):
+        yield build_graph_batch(batch, shape, device)
 
 
 @torch.no_grad()

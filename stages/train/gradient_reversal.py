@@ -1,11 +1,20 @@
-"""Gradient reversal layer of DANN."""
+"""Gradient reversal layer of DANN, and the schedule of its strength."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
+
+STEEPNESS = 10.0
+"""Steepness of the schedule, as published."""
+
+
+def reversal_strength(progress: float) -> float:
+    """Return the strength at a fraction of training; it grows from 0 to 1."""
+    return 2 / (1 + math.exp(-STEEPNESS * progress)) - 1
 
 
 class _GradientReversal(torch.autograd.Function):

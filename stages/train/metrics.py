@@ -26,9 +26,23 @@ def score(metric: str, task: str, logits: Array, y: Array) -> float | None:
     return None if value is None else round(value, DIGITS)
 
 
+def lower_is_better(metric: str) -> bool:
+    """Return whether a metric is an error."""
+    return metric == "rmse"
+
+
 def is_better(metric: str, one: float, other: float) -> bool:
     """Return whether the score ``one`` is better than ``other``."""
-    return one < other if metric == "rmse" else one > other
+    return one < other if lower_is_better(metric) else one > other
+
+
+def arrow(metric: str) -> str:
+    """Return an arrow in the direction of better scores.
+
+    >>> arrow("roc_auc"), arrow("rmse")
+    ('↑', '↓')
+    """
+    return "↓" if lower_is_better(metric) else "↑"
 
 
 def undefined_reason(metric: str, task: str, y: Array) -> str | None:

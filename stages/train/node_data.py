@@ -148,13 +148,21 @@ def _features(table: GraphTable, info: CorpusInfo) -> Array | csr_matrix:
 
 
 def read_node_training_data(
-    corpus: Corpus, origins: Sequence[str] | None, algorithm: str
+    corpus: Corpus,
+    origins: Sequence[str] | None,
+    algorithm: str,
+    held_out_splits: Sequence[str] = HELD_OUT,
 ) -> NodeTrainingData:
-    """Read source graphs and replicas of some origins, or of all if None; check the labels."""
+    """Read source graphs and replicas of some origins, or of all if None; check the labels.
+
+    Labels of nodes in neither ``train`` nor the given held-out splits become missing.
+    """
     info = corpus.info
     table = _read_table(corpus, ("node_y", "provenance.parents", "graph_id"))
     source = _source_graphs(table, info)
     graphs = _node_graphs(source, info)
+    labelled_splits = [SPLITS.index(split) for split in ("train", *held_out_splits)]
+    graphs.y[~np.isin(graphs.split, labelled_splits)] = np.nan
     in_train = graphs.split == SPLITS.index("train")
     if not in_train.any():
         raise StageError(f"{info.name} has no `train` split. Prepare it with training nodes.")
@@ -169,7 +177,7 @@ def read_node_training_data(
     env_ids = np.concatenate([variant.env for variant in variants])
     env, num_envs = renumber_environments(env_ids, algorithm, "nodes")
     held_out = {}
-    for split in HELD_OUT:
+    for split in held_out_splits:
         nodes = np.flatnonzero(graphs.split == SPLITS.index(split))
         if len(nodes):
             held_out[split] = nodes
@@ -222,7 +230,7 @@ def _replica_rows(
         return []
     count, remainder = divmod(len(table), len(source_ids))
     rows = [np.flatnonzero(parents == source_id) for source_id in source_ids]
-    if len(parents) != len(table) or remainder or any(len(part) != count for part in rows):
+    if len(parents) != len(table) or remainder or any(len(replicas) != count for replicas in rows):
         raise StageError(
             f"{info.name} has {len(table)} replicas of {len(source_ids)} graphs, not equally many "
             "per graph. Generate it again."

@@ -17,9 +17,9 @@ from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.seeds import rng
 from gsx.stages.graphs.wl_dedup import with_wl_colors
+from gsx.stages.nn.backbones import init_backbone_weights
 from gsx.stages.nn.batches import BackboneShape, build_graph_batch
 from gsx.stages.nn.build_network import Network, build_network
-from gsx.stages.nn.gin import init_weights
 from gsx.stages.nn.training_loop import epoch_batches, torch_stream
 from gsx.stages.train import checkpoint
 from gsx.stages.train.algorithms import algorithm_named
@@ -31,7 +31,7 @@ from gsx.stages.train.algorithms.training_step import (
     TrainingStep,
     label_counts,
 )
-from gsx.stages.train.data import TrainingData
+from gsx.stages.train.data import AUGMENTED, TrainingData
 from gsx.stages.train.ema import EMA
 from gsx.stages.train.evaluator import DivergedError, Evaluator, can_deduplicate_nodes
 from gsx.stages.train.metrics import is_better
@@ -61,7 +61,7 @@ class TrainingResult:
     curves: list[dict[str, Any]] = field(default_factory=list)
     """Per epoch: number, loss, learning rate, and the score of every split."""
     selected: dict[str, Selected] = field(default_factory=dict)
-    """Best epoch by ``ood_val`` and by ``id_val``, if the corpus has these splits, and ``last``."""
+    """``last``, and the best epoch by ``ood_val``, ``id_val`` and ``augmented`` if they exist."""
 
 
 def fit(
@@ -127,12 +127,14 @@ def build_algorithm(
         outputs=shape.outputs,
         num_envs=data.num_envs,
         seed=config.seed,
+        shape=shape,
         nodes=data if isinstance(data, NodeTrainingData) else None,
     )
     values = hyperparameters(config.learner, config)
     algorithm = algorithm_named(config.learner).create(setup, **values)
     # The name of the stream is older than the term "algorithm".
-    return init_weights(algorithm, torch_stream(config.seed, "train", "learner")).to(device)
+    stream = torch_stream(config.seed, "train", "learner")
+    return init_backbone_weights(algorithm, stream).to(device)
 
 
 def batch_source(
@@ -188,14 +190,14 @@ def _select(
     epoch: int,
     metric: str,
 ) -> None:
-    """Keep the weights of the last epoch and of the best by every rule; later epochs win ties."""
+    """Keep the weights of the last epoch and of the best by every rule; earlier epochs win ties."""
     weights = {k: v.detach().cpu().numpy().copy() for k, v in network.state_dict().items()}
     current = Selected(epoch, weights)
     result.selected["last"] = current
-    for rule in ("ood_val", "id_val"):
+    for rule in ("ood_val", "id_val", AUGMENTED):
         if rule in scores:
             best = result.selected.get(rule)
-            if best is None or not is_better(metric, result.curves[best.epoch][rule], scores[rule]):
+            if best is None or is_better(metric, scores[rule], result.curves[best.epoch][rule]):
                 result.selected[rule] = current
 
 
@@ -240,7 +242,9 @@ class Trainer:
             inverse_size = 1 / np.bincount(data.env)[data.env]
             self.probability = inverse_size / inverse_size.sum()
         self.optimizer = torch.optim.Adam(
-            [*network.parameters(), *shared_parameters(algorithm)], lr=config.learning_rate
+            [*network.parameters(), *shared_parameters(algorithm)],
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
         )
 
     def learning_rate(self, step: int) -> float:

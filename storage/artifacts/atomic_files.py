@@ -14,15 +14,8 @@ from gsx.errors import StoreError
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_UNUSABLE_PATH = {
-    errno.EEXIST,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-    errno.EIO,
-    errno.ESTALE,
-}
+_FSYNC_UNSUPPORTED = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
+"""Errors of file systems that have no fsync for this kind of file."""
 
 
 def fsync_file(path: Path) -> None:
@@ -30,6 +23,9 @@ def fsync_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _FSYNC_UNSUPPORTED:
+            raise
     finally:
         os.close(descriptor)
 
@@ -48,6 +44,26 @@ def atomic_write(path: Path, data: bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     fsync_directory(path.parent)
+
+
+def atomic_create(path: Path, data: bytes) -> bool:
+    """Write a new small file completely or not at all; return False if the path exists."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.write_bytes(data)
+        fsync_file(temporary)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            if os.path.lexists(path):
+                return False
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    fsync_directory(path.parent)
+    return True
 
 
 def iter_files(root: Path) -> Iterator[Path]:
@@ -96,12 +112,24 @@ def translate_os_errors(
                 f"cannot write to {where}: {os.strerror(code)}. {consequence}\n"
                 f"Choose another location with `{option}`, or get write access."
             ) from error
-        if code in _UNUSABLE_PATH:
-            raise StoreError(
-                f"cannot write to {where}: {os.strerror(code)} ({error.filename}). {consequence}\n"
-                f"Choose another location with `{option}`."
-            ) from error
-        raise
+        cause = os.strerror(code) if code else str(error)
+        path = f" ({error.filename})" if error.filename else ""
+        raise StoreError(
+            f"cannot write to {where}: {cause}{path}. {consequence}\n"
+            f"Choose another location with `{option}`, or check the disk."
+        ) from error
+
+
+@contextlib.contextmanager
+def translate_safetensors_errors() -> Iterator[None]:
+    """Convert an error of the safetensors library on writing to an OSError."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        code = errno.ENOSPC if "No space left" in str(error) else errno.EIO
+        raise OSError(code, f"{os.strerror(code)}: {error}") from error
 
 
 def _errno(error: OSError) -> int:

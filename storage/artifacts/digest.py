@@ -19,10 +19,31 @@ def sha256_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def sha256_stream(stream: BinaryIO) -> tuple[int, str]:
-    """Read ``stream`` to its end and return its size and SHA-256."""
+def read_at_most(stream: BinaryIO, limit: int) -> bytes:
+    """Read up to ``limit`` bytes; memory is allocated for the bytes that exist only."""
+    chunks, left = [], limit
+    while left and (chunk := stream.read(min(left, CHUNK))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def sha256_stream(stream: BinaryIO, *, limit: int | None = None) -> tuple[int, str]:
+    """Read ``stream`` to its end and return its size and SHA-256.
+
+    Reading stops after ``limit`` bytes, so that a file which grows is not read forever.
+    """
     digest, size = hashlib.sha256(), 0
-    while chunk := stream.read(CHUNK):
+    buffer = bytearray(CHUNK)
+    view = memoryview(buffer)
+    read = getattr(stream, "readinto", None)
+    while limit is None or size < limit:
+        if read is None:
+            chunk: bytes | memoryview = stream.read(CHUNK)
+        else:
+            chunk = view[: read(buffer)]
+        if not chunk:
+            break
         digest.update(chunk)
         size += len(chunk)
     return size, digest.hexdigest()
@@ -53,6 +74,11 @@ def readable_json(value: object) -> bytes:
     return text.encode() + b"\n"
 
 
+SCHEMA_VERSION = 2
+"""Version of the on-disk format. It is part of every key, so that artifacts of other versions are
+never used in place of a build."""
+
+
 def artifact_key(
     *,
     stage: str,
@@ -67,6 +93,7 @@ def artifact_key(
     to their hashes.
     """
     identity = {
+        "schema": SCHEMA_VERSION,
         "stage": stage,
         "stage_version": stage_version,
         "config": config,

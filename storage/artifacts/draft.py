@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gsx import typed_values
 from gsx.errors import ArtifactError
 from gsx.storage.artifacts.atomic_files import (
     atomic_write,
@@ -25,10 +26,12 @@ from gsx.storage.artifacts.atomic_files import (
     fsync_file,
     iter_files,
     remove_tree,
+    translate_safetensors_errors,
 )
 from gsx.storage.artifacts.digest import readable_json, sha256_bytes, sha256_file
 from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.manifest import FileEntry, check_path
+from gsx.storage.artifacts.safe_files import remove_links, require_directory
 
 if TYPE_CHECKING:
     from gsx.ragged import Array
@@ -69,6 +72,9 @@ class Draft:
         ``source`` identifies the code that builds the draft. Units of different code are deleted,
         so that one artifact never mixes two versions. Return whether finished units were deleted.
         """
+        if self.root.exists():
+            require_directory(self.root.parent, self.root.name)
+            remove_links(self.root)
         source_file = self.root / "source"
         outdated = self.root.exists() and (
             not source_file.is_file() or source_file.read_bytes() != source.encode()
@@ -168,7 +174,9 @@ class Draft:
         from safetensors.numpy import save_file
 
         def write(path: Path) -> None:
-            save_file({key: np.ascontiguousarray(values) for key, values in arrays.items()}, path)
+            contiguous = {key: np.ascontiguousarray(values) for key, values in arrays.items()}
+            with translate_safetensors_errors():
+                save_file(contiguous, path)
 
         return self.write(name, write)
 
@@ -237,7 +245,7 @@ class Draft:
     def _read_record(self, path: Path) -> Unit | None:
         """Return the unit of a record; None if the record is missing or invalid."""
         try:
-            unit = msgspec.json.decode(path.read_bytes(), type=Unit)
+            unit = typed_values.decode_json(path.read_bytes(), Unit)
             for name in unit.files:
                 check_path(name, str(path))
         except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, ArtifactError):

@@ -10,6 +10,9 @@ import json
 import os
 from pathlib import Path
 
+from gsx.errors import ArtifactError
+from gsx.storage.artifacts.safe_files import make_directory
+
 
 class EventLog:
     """Appends one JSON line per event; write errors disable the log."""
@@ -26,10 +29,12 @@ class EventLog:
         if not self._writable:
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            folder = self.path.parent
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(folder.parent, folder.name)  # not a link to another folder
             with self.path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(line + "\n")
-        except OSError:
+        except (OSError, ArtifactError):
             self._writable = (
                 False  # a full or read-only disk is reported where artifacts are written
             )

@@ -12,19 +12,26 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gsx import typed_values
 from gsx.errors import ArtifactError
-from gsx.storage.artifacts.digest import artifact_key, content_digest, readable_json
+from gsx.limits import MANIFEST_BYTES
+from gsx.storage.artifacts.digest import (
+    SCHEMA_VERSION,
+    artifact_key,
+    content_digest,
+    readable_json,
+)
 
-SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
 RUN_RECORD = "run.json"
 SIGNATURE = "manifest.json.minisig"
 SIDECARS = (RUN_RECORD, SIGNATURE)
 """Files next to the manifest that are not covered by key and digest."""
-MAX_MANIFEST_BYTES = 256 << 20
 MAX_DEPTH = 32
 """Maximum nesting of lists and objects in a manifest, as a defence against malicious input."""
 
+_WRITTEN_BY = {1: "gsx 0.1"}
+"""Earlier schema version → gsx version that reads it."""
 _HEX = re.compile(r"[0-9a-f]{64}")
 KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
@@ -112,15 +119,17 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(data: bytes, where: str) -> Manifest:
     """Decode and validate a manifest from an untrusted source; raise ArtifactError."""
-    if len(data) > MAX_MANIFEST_BYTES:
+    if len(data) > MANIFEST_BYTES.value:
         raise ArtifactError(
-            f"{where} is {len(data)} bytes, above the limit of {MAX_MANIFEST_BYTES} bytes."
+            f"{where} is {len(data):,} bytes, above the limit of {MANIFEST_BYTES.value:,} bytes. "
+            f"{MANIFEST_BYTES.advice}"
         )
     version = _decode(data, _Version, where).schema
     if version != SCHEMA_VERSION:
         raise ArtifactError(
-            f"{where} has schema version {version}; this gsx reads version {SCHEMA_VERSION}.\n"
-            "Read it with the gsx version that wrote it, or build it again."
+            f"{where} has schema version {version}; this gsx reads version {SCHEMA_VERSION}.\nRead "
+            f"it with {_WRITTEN_BY.get(version, 'the gsx version that wrote it')}, or build it "
+            "again."
         )
     manifest = _decode(data, Manifest, where)
     _check(manifest, where)
@@ -136,7 +145,7 @@ _T = TypeVar("_T")
 
 def _decode(data: bytes, type_: type[_T], where: str) -> _T:
     try:
-        return msgspec.json.decode(data, type=type_)
+        return typed_values.decode_json(data, type_)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ArtifactError(f"{where} is not a gsx manifest: {error}") from error
 
@@ -153,6 +162,7 @@ def _check(manifest: Manifest, where: str) -> None:
                 f"{where}: file {path!r} has size {entry.size} and {entry.rows} rows; "
                 "both must be non-negative"
             )
+    _check_conflicts(manifest, where)
     for name, count in manifest.counts.items():
         if count < 0:
             raise ArtifactError(f"{where}: the count of {name!r} is negative ({count})")
@@ -160,6 +170,21 @@ def _check(manifest: Manifest, where: str) -> None:
         raise ArtifactError(f"{where}: the content digest does not match the list of files")
     if manifest_key(manifest) != manifest.key:
         raise ArtifactError(f"{where}: the key does not match the stage, its config and its inputs")
+
+
+def _check_conflicts(manifest: Manifest, where: str) -> None:
+    """Raise ArtifactError if two files cannot exist together on every file system."""
+    paths: dict[str, str] = {}
+    for path in manifest.files:
+        other = paths.setdefault(path.casefold(), path)
+        if other != path:
+            raise ArtifactError(f"{where} lists {other!r} and {path!r}, which differ only in case")
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder:
+            if folder in paths:
+                raise ArtifactError(f"{where} lists {folder!r} as a file and as a folder")
+            folder = folder.rpartition("/")[0]
 
 
 def _check_names(manifest: Manifest, where: str) -> None:

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from filelock import FileLock, Timeout
 
 from gsx.errors import ArtifactError, GsxError, StoreError
 from gsx.storage.artifacts.atomic_files import (
     atomic_write,
     fsync_directory,
-    iter_files,
     remove_tree,
     translate_os_errors,
 )
@@ -38,12 +36,17 @@ from gsx.storage.artifacts.manifest import (
     encode_manifest,
     files_digest,
 )
+from gsx.storage.artifacts.origin import read_origin
 from gsx.storage.artifacts.publish_remote import require_create_only, upload_artifact
-from gsx.storage.artifacts.run_record import RunRecord, measure_run
+from gsx.storage.artifacts.run_record import measure_run
+from gsx.storage.artifacts.safe_files import make_directory, make_read_only, walk
+from gsx.storage.artifacts.sidecars import read_run_record
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.artifacts.verification_cache import cache_root, mark_verified
 from gsx.storage.artifacts.worker_upload import remove_upload_records, upload_records
 
+DRAFTS, LOCKS = ".drafts", ".locks"
+"""Folders of a local store."""
 DRAFT_KEPT = "Finished shards are kept; nothing was published."
 
 
@@ -84,6 +87,8 @@ class StageResult:
     summary: Mapping[str, Any] = field(default_factory=dict)
     device: str = ""
     """Device of the networks; written to the run record only."""
+    timings: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of named parts of the computation; written to the run record only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ def build_artifact(
     ``force`` builds a new generation next to the existing one. ``on_wait`` receives a message if
     another process is building the same key.
     """
-    before = store.generations(identity.kind, identity.key)
+    before = store.reusable_generations(identity.kind, identity.key)
     if before and not force:
         _remove_published_draft(store, identity.key)
         return _reuse(store, identity)
@@ -120,12 +125,15 @@ def build_artifact(
         require_create_only(store.location)
         write_location = str(drafts)
     with translate_os_errors(write_location, consequence=DRAFT_KEPT):
-        drafts.mkdir(parents=True, exist_ok=True)
+        _make_folders(drafts)
         with _locked(lock_path(drafts / identity.key), on_wait):
-            now = store.generations(identity.kind, identity.key)
+            now = store.reusable_generations(identity.kind, identity.key)
             if now and (not force or now != before):
                 return _reuse(store, identity)
-            target = store.folder(identity.kind, identity.key, now[-1] + 1 if now else 1)
+            present = store.generations(identity.kind, identity.key)
+            if present and not now:
+                on_wait(_foreign_note(identity))
+            target = store.folder(identity.kind, identity.key, present[-1] + 1 if present else 1)
             draft = Draft(drafts / identity.key, target)
             try:
                 manifest, seconds, note = _fill(draft, identity, produce)
@@ -145,35 +153,50 @@ def build_artifact(
 def draft_folder(store: Store) -> Path:
     """Return the directory of drafts: inside a local store, in the cache for a remote one."""
     if store.location.local is not None:
-        return store.location.local / ".drafts"
+        return store.location.local / DRAFTS
     return cache_root() / "drafts" / sha256_bytes(store.location.url.encode())[:16]
 
 
 def lock_path(draft: Path) -> Path:
     """Return the lock file of a draft."""
-    return draft.parent.parent / ".locks" / f"{draft.name}.lock"
+    return draft.parent.parent / LOCKS / f"{draft.name}.lock"
+
+
+def _make_folders(drafts: Path) -> None:
+    """Create the folders of drafts and locks; a link in their place is an error."""
+    drafts.parent.mkdir(parents=True, exist_ok=True)
+    for name in (drafts.name, LOCKS):
+        make_directory(drafts.parent, name)
+
+
+def _foreign_note(identity: Identity) -> str:
+    return (
+        f"{identity.kind} {identity.key[:12]} is in the store but was not built here, so it is "
+        "built again. `gsx pull --reuse` allows the use of a pulled artifact in place of a build."
+    )
 
 
 def _reuse(store: Store, identity: Identity) -> BuildResult:
     artifact = store.find(identity.kind, identity.key)
     if artifact is None:
         raise ArtifactError(
-            f"artifact {identity.key[:12]} was removed from {store.location.url} meanwhile. "
+            f"artifact {identity.key[:12]} was removed from {store.location.url} during the build. "
             "Run the command again."
         )
     return BuildResult(artifact, reused=True, note=_source_note(artifact, identity.source))
 
 
 def _source_note(artifact: Artifact, source: str) -> str:
-    with contextlib.suppress(OSError, ArtifactError, UnicodeDecodeError, msgspec.MsgspecError):
-        data = artifact.location.read_bytes(RUN_RECORD, limit=1 << 20)
-        recorded = msgspec.json.decode(data, type=RunRecord).source
-        if source and recorded and recorded != source:
-            return (
-                f"{artifact.manifest.kind} {artifact.key[:12]} was built by different code of "
-                f"{artifact.manifest.stage} version {artifact.manifest.stage_version}; "
-                "`--force` builds it again."
-            )
+    name = f"{artifact.manifest.kind} {artifact.key[:12]}"
+    origin = read_origin(artifact.location)
+    if origin is not None:
+        return f"{name} was not built here: {origin.describe()}. `--force` builds it again."
+    record = read_run_record(artifact.location)
+    if record is not None and source and record.source and record.source != source:
+        return (
+            f"{name} was built by different code of {artifact.manifest.stage} version "
+            f"{artifact.manifest.stage_version}; `--force` builds it again."
+        )
     return ""
 
 
@@ -204,7 +227,9 @@ def _fill(
         data = encode_manifest(manifest)
         manifest = decode_manifest(data, f"the manifest of {identity.stage}")
         atomic_write(draft.content / MANIFEST, data)
-    atomic_write(draft.content / RUN_RECORD, readable_json(watch.record(result.device)))
+    atomic_write(
+        draft.content / RUN_RECORD, readable_json(watch.record(result.device, result.timings))
+    )
     note = f"deleted an unfinished draft by different code of {identity.stage}" if deleted else ""
     return manifest, watch.seconds, note
 
@@ -212,30 +237,31 @@ def _fill(
 def _publish(draft: Draft, target: Location, manifest: Manifest) -> bool:
     """Publish the finished draft as a whole; return False if another publisher was first."""
     if target.local is None:
-        return upload_artifact(draft.content, target, manifest)
-    publish_directory(draft.content, target.local)
-    mark_verified(target.local, manifest)
+        return upload_artifact(Location.at(draft.content), target, manifest)
+    publish_directory(draft.content, target)
+    mark_verified(target, manifest)
     return True
 
 
-def publish_directory(content: Path, target: Path) -> None:
+def publish_directory(content: Path, target: Location) -> None:
     """Make the files of a complete directory read-only, fsync, and rename it to ``target``."""
-    for path in iter_files(content):
-        path.chmod(0o444)
+    path = Path(target.root)
+    for name, _ in list(walk(content)):
+        make_read_only(content, name)
     for folder in {path.parent for path in content.rglob("*")}:
         fsync_directory(folder)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fsync_directory(target.parent.parent)
+    make_directory(Path(target.anchor), target.inner.rpartition("/")[0])
+    fsync_directory(path.parent.parent)
     try:
-        content.rename(target)
+        content.rename(path)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise StoreError(
-            f"{target} already exists and is not an artifact: it has no {MANIFEST}. {DRAFT_KEPT}\n"
+            f"{path} already exists and is not an artifact: it has no {MANIFEST}. {DRAFT_KEPT}\n"
             "Move it elsewhere, then run the command again."
         ) from error
-    fsync_directory(target.parent)
+    fsync_directory(path.parent)
 
 
 def _remove_published_draft(store: Store, key: str) -> None:
@@ -251,7 +277,6 @@ def _remove_published_draft(store: Store, key: str) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
-    path.parent.mkdir(exist_ok=True)
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 
-from gsx.errors import StoreError
-from gsx.storage.artifacts.digest import sha256_stream
+from gsx.errors import ArtifactError, StoreError
+from gsx.storage.artifacts.digest import sha256_bytes, sha256_stream
 from gsx.storage.artifacts.location import Location, translate_remote_errors
-from gsx.storage.artifacts.manifest import MANIFEST, SIDECARS, Manifest
+from gsx.storage.artifacts.manifest import MANIFEST, FileEntry, Manifest
+from gsx.storage.artifacts.sidecars import read_sidecars
+from gsx.storage.artifacts.verify_files import read_manifest_bytes
 
 
-def upload_artifact(source: Path, target: Location, manifest: Manifest) -> bool:
-    """Publish the directory ``source`` at ``target``; return False if another publisher was first.
+def upload_artifact(source: Location, target: Location, manifest: Manifest) -> bool:
+    """Publish the local ``source`` at ``target``; return False if another publisher was first.
 
     Existing files must have the same bytes: two builders of one key may share the work, but never
     mix different files. Files that ``source`` lacks were uploaded and checked by workers.
@@ -23,14 +24,16 @@ def upload_artifact(source: Path, target: Location, manifest: Manifest) -> bool:
         if MANIFEST in present:
             return False
         for path, entry in manifest.files.items():
-            if not (source / path).exists():
+            if not source.exists(path):
                 _require_uploaded(target, path, entry.size, present)
-            elif path in present or not create_file(target, path, source / path):
+            elif path in present or not _upload(source, target, path, entry):
                 require_same_content(target, path, entry.sha256)
-        if create_file(target, MANIFEST, source / MANIFEST):
-            for name in SIDECARS:
-                if (source / name).is_file():
-                    target.fs.put_file(str(source / name), target.path(name))
+        data, current = read_manifest_bytes(source)
+        if current.digest != manifest.digest:
+            raise ArtifactError(f"{source.url} changed during the upload. Nothing was published.")
+        if create_file(target, MANIFEST, data):
+            for name, data in read_sidecars(source).items():
+                target.fs.pipe_file(target.path(name), data)
             return True
     return False
 
@@ -58,10 +61,25 @@ def require_create_only(store: Location) -> None:
     )
 
 
-def create_file(target: Location, path: str, source: Path) -> bool:
+def _upload(source: Location, target: Location, path: str, entry: FileEntry) -> bool:
+    return create_file(target, path, read_verified(source, path, entry))
+
+
+def read_verified(source: Location, path: str, entry: FileEntry) -> bytes:
+    """Return the content of a file; raise ArtifactError if it is not that of the manifest."""
+    data = source.read_bytes(path, limit=entry.size)
+    if sha256_bytes(data) != entry.sha256:
+        raise ArtifactError(
+            f"{source.url}/{path} is damaged: it does not match the SHA-256 in the manifest. "
+            "Nothing was published."
+        )
+    return data
+
+
+def create_file(target: Location, path: str, data: bytes) -> bool:
     """Upload a file to ``target``; return False if the path already exists."""
     try:
-        target.fs.pipe_file(target.path(path), source.read_bytes(), mode="create")
+        target.fs.pipe_file(target.path(path), data, mode="create")
     except FileExistsError:
         return False
     return True

@@ -11,8 +11,9 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
@@ -33,6 +34,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Device of the networks, such as ``cpu`` or ``cuda``; empty if the stage has none."""
     python: str
     versions: dict[str, str]
+    timings: dict[str, float] = {}
+    """Seconds of named parts of the computation."""
+    date: str = ""
+    """End of the run, ISO 8601 in UTC; empty in records of older versions."""
 
 
 @dataclass(slots=True)
@@ -43,7 +48,7 @@ class Stopwatch:
     started: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
 
-    def record(self, device: str = "") -> RunRecord:
+    def record(self, device: str = "", timings: Mapping[str, float] | None = None) -> RunRecord:
         """Return the record of the block that just ended."""
         return RunRecord(
             source=self.source,
@@ -53,6 +58,8 @@ class Stopwatch:
             device=device,
             python=platform.python_version(),
             versions=package_versions(),
+            timings={name: round(value, 3) for name, value in (timings or {}).items()},
+            date=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
 

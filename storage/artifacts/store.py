@@ -6,6 +6,7 @@ and so on are generations built with ``--force``. Names with a leading dot are i
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import stat
@@ -14,14 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsx.errors import ArtifactError, StoreError, UsageError
+from gsx.storage.artifacts.lineage_records import read_recorded
 from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import KIND, MANIFEST, Manifest
-from gsx.storage.artifacts.verification_cache import is_verified, mark_verified
+from gsx.storage.artifacts.origin import read_origin
+from gsx.storage.artifacts.tags import Tag, is_tag_name, read_tag, tag_names
+from gsx.storage.artifacts.verification_cache import known_stamps, mark_verified
 from gsx.storage.artifacts.verify_files import (
-    find_file_problems,
     find_size_problems,
     raise_if_damaged,
     read_manifest,
+    verify_files,
 )
 
 DEFAULT_STORE = "artifacts"
@@ -29,6 +33,9 @@ NAME_LENGTH = 32
 """Hexadecimal digits of a key in a folder name (128 bits); paths then fit a terminal line."""
 MIN_PREFIX = 4
 """Minimum length of a key prefix that selects an artifact."""
+MAX_WEB_GENERATIONS = 100
+"""Generations of a key that are tried on a web server."""
+_HEX = re.compile(r"[0-9a-f]*")
 _FOLDER = re.compile(r"([0-9a-f]{32})(?:\.g([2-9]|[1-9][0-9]+))?")
 
 
@@ -54,17 +61,24 @@ class Artifact:
     def open(cls, location: Location) -> Artifact:
         """Open the artifact at ``location`` and verify it unless this machine already has."""
         artifact = cls.peek(location)
+        manifest = artifact.manifest
         if location.local is None:
-            raise_if_damaged(location, find_size_problems(location, artifact.manifest))
-        elif not is_verified(location.local, artifact.manifest):
-            raise_if_damaged(location, find_file_problems(location, artifact.manifest))
-            mark_verified(location.local, artifact.manifest)
-        return artifact
+            raise_if_damaged(location, find_size_problems(location, manifest))
+            return artifact
+        known = known_stamps(location, manifest)
+        verification = verify_files(location, manifest, known)
+        raise_if_damaged(location, verification.problems)
+        if verification.stamps != known:
+            mark_verified(location, manifest, verification.stamps)
+        return cls(verification.location, manifest)
 
     @classmethod
-    def peek(cls, location: Location) -> Artifact:
-        """Read only the manifest at ``location``; a folder named by a key must match that key."""
-        manifest = read_manifest(location)
+    def peek(cls, location: Location, manifest: Manifest | None = None) -> Artifact:
+        """Read only the manifest at ``location``; a folder named by a key must match that key.
+
+        ``manifest`` is the manifest if it was read before.
+        """
+        manifest = manifest or read_manifest(location)
         match = _FOLDER.fullmatch(_folder_name(location))
         if match and not manifest.key.startswith(match[1]):
             raise ArtifactError(
@@ -96,13 +110,52 @@ class Store:
 
     def entries(self) -> Iterator[tuple[str, str, int]]:
         """Yield kind, name and generation of every published artifact, sorted."""
+        if self.location.local is not None:
+            yield from self._local_entries()
+            return
         entries = []
-        for path in self._manifests():
+        for path in self.location.glob(f"*/*/{MANIFEST}"):
             kind, folder = path.removesuffix(f"/{MANIFEST}").split("/")[-2:]
             match = _FOLDER.fullmatch(folder)
             if match and KIND.fullmatch(kind):
                 entries.append((kind, match[1], int(match[2] or 1)))
         yield from sorted(entries)
+
+    def _local_entries(self) -> Iterator[tuple[str, str, int]]:
+        for kind in _subdirectories(self._require_folder(), missing_ok=(FileNotFoundError,)):
+            if KIND.fullmatch(kind):
+                yield from ((kind, *entry) for entry in self._local_folders(kind))
+
+    def _require_folder(self) -> Path:
+        """Return the local folder of the store; raise StoreError if it is a file."""
+        root = Path(self.location.root)
+        if _has_mode(root, lambda mode: not stat.S_ISDIR(mode)):
+            raise StoreError(
+                f"{self.location.url} is a file, not a store.\n"
+                "Pass a directory with `--store DIR` or GSX_STORE."
+            )
+        try:
+            root.stat()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StoreError(
+                f"cannot read the store {self.location.url}: {error.strerror}"
+            ) from error
+        return root
+
+    def _local_folders(self, kind: str, name: str = "") -> list[tuple[str, int]]:
+        """Return name and generation of the artifacts of a kind, sorted; of all names by default.
+
+        A link is not an artifact.
+        """
+        root = self._require_folder()
+        matches = map(_FOLDER.fullmatch, _subdirectories(root / kind, prefix=name))
+        return sorted(
+            (match[1], int(match[2] or 1))
+            for match in matches
+            if match and os.path.lexists(root / kind / match[0] / MANIFEST)
+        )
 
     def artifacts(self, kind: str | None = None) -> Iterator[Artifact]:
         """Yield published artifacts without verifying their files; invalid manifests raise."""
@@ -113,15 +166,30 @@ class Store:
     def generations(self, kind: str, key: str) -> list[int]:
         """Return the generations of a key, oldest first."""
         wanted = (kind, key[:NAME_LENGTH])
+        if self.location.local is not None:
+            return [generation for _, generation in self._local_folders(*wanted)]
+        return sorted(
+            int(match[2] or 1)
+            for path in self.location.child(kind).paths_with_prefix(wanted[1])
+            if path.endswith(f"/{MANIFEST}")
+            and (match := _FOLDER.fullmatch(path.removesuffix(f"/{MANIFEST}").rpartition("/")[2]))
+            and match[1] == wanted[1]
+        )
+
+    def reusable_generations(self, kind: str, key: str) -> list[int]:
+        """Return the generations of a key that may be used in place of a build, oldest first.
+
+        These are the ones built in this store, and pulled ones that the user trusts.
+        """
         return [
             generation
-            for entry_kind, name, generation in self.entries()
-            if (entry_kind, name) == wanted
+            for generation in self.generations(kind, key)
+            if _is_reusable(self.folder(kind, key, generation))
         ]
 
     def find(self, kind: str, key: str) -> Artifact | None:
-        """Return the newest generation of a key, or None."""
-        generations = self.generations(kind, key)
+        """Return the newest generation of a key that may be used in place of a build, or None."""
+        generations = self.reusable_generations(kind, key)
         if not generations:
             return None
         return self._open(self.folder(kind, key, generations[-1]), key)
@@ -135,16 +203,26 @@ class Store:
                 break
         return artifact
 
-    def peek_at(self, location: Location) -> Artifact:
+    def contains(self, artifact: Artifact) -> bool:
+        """Return whether an artifact is stored below the location of the store."""
+        below = artifact.location.root.startswith(f"{self.location.root}/")
+        return below and artifact.location.fs == self.location.fs
+
+    def recorded(self, kind: str, digest: str) -> Manifest | None:
+        """Return the manifest of an input that the store does not hold, if it was recorded."""
+        return read_recorded(self.location, kind, digest)
+
+    def peek_at(self, location: Location, manifest: Manifest | None = None) -> Artifact:
         """Read only the manifest at ``location``; inside this store its kind must match."""
-        artifact = Artifact.peek(location)
+        artifact = Artifact.peek(location, manifest)
         self._require_kind(artifact)
         return artifact
 
     def resolve(self, name: str, *, kind: str | None = None) -> Artifact:
-        """Open an artifact given by directory, URL, key or key prefix."""
+        """Open an artifact given by directory, URL, tag, key or key prefix."""
         location = self.locate(name, kind=kind)
-        key_prefix = "" if _is_path_or_url(name) else name.lower().partition(".g")[0]
+        prefix = name.lower().partition(".g")[0]
+        key_prefix = prefix if not _is_path_or_url(name) and _HEX.fullmatch(prefix) else ""
         artifact = self._open(location, key_prefix)
         if kind not in (None, artifact.manifest.kind):
             raise ArtifactError(
@@ -164,8 +242,8 @@ class Store:
 
     def _require_kind(self, artifact: Artifact) -> None:
         path = artifact.location.root.removeprefix(f"{self.location.root}/")
-        kind, _, rest = path.partition("/")
-        if _FOLDER.fullmatch(rest) and kind != artifact.manifest.kind:
+        kind, _, name = path.partition("/")
+        if _FOLDER.fullmatch(name) and kind != artifact.manifest.kind:
             raise ArtifactError(
                 f"{artifact.location.url} is a {artifact.manifest.kind} in the folder of kind "
                 f"{kind}.\nIt was moved there: move it out of the store."
@@ -174,34 +252,84 @@ class Store:
     def locate(self, name: str, *, kind: str | None = None) -> Location:
         """Return the location of an artifact given as for ``resolve``, without reading it."""
         if _is_path_or_url(name):
+            self._require_unambiguous(name)
             return Location.at(name)
+        tag = read_tag(self.location, name)
+        if tag is not None:
+            return self._tagged(name, tag, kind)
+        if self.location.is_web and is_tag_name(name):
+            raise ArtifactError(f"no tag `{name}` in {self.location.url}. Check the name.")
         prefix, _, wanted_generation = name.lower().partition(".g")
         prefix = prefix[:NAME_LENGTH]
-        matches: dict[tuple[str, str], int] = {}
+        matches: dict[tuple[str, str], list[int]] = {}
         for entry_kind, folder, generation in self.entries():
             eligible = kind in (None, entry_kind) and wanted_generation in ("", str(generation))
             if eligible and folder.startswith(prefix):
-                matches[entry_kind, folder] = generation
+                matches.setdefault((entry_kind, folder), []).append(generation)
         if matches and len(prefix) < MIN_PREFIX:
             raise UsageError(
                 f"`{name}` is too short; type at least {MIN_PREFIX} digits of the key."
             )
         if len(matches) == 1:
-            (entry_kind, folder), generation = matches.popitem()
-            return self.folder(entry_kind, folder, generation)
+            (entry_kind, folder), generations = matches.popitem()
+            locations = [self.folder(entry_kind, folder, generation) for generation in generations]
+            return next(filter(_is_reusable, reversed(locations)), locations[-1])
         if matches:
             shown = ", ".join(sorted(folder[:12] for _, folder in matches)[:6])
             raise UsageError(f"`{name}` is ambiguous: it matches {shown}. Type more of the key.")
+        raise self._not_found(name, prefix, kind)
+
+    def _not_found(self, name: str, prefix: str, kind: str | None) -> ArtifactError:
+        """Return the error for a name that no artifact of a kind has."""
         if _has_mode(Path(name), stat.S_ISDIR):
-            raise ArtifactError(
+            return ArtifactError(
                 f"{name} is a directory without {MANIFEST}, so it is not an artifact.\n"
                 f"`gsx ls` lists the artifacts in {self.location.url}."
             )
+        if kind is not None and len(prefix) >= MIN_PREFIX:
+            kinds = {entry[0] for entry in self.entries() if entry[1].startswith(prefix)}
+            if kinds:
+                return ArtifactError(
+                    f"`{name}` is a {min(kinds)}, not a {kind}.\n"
+                    f"`gsx ls --kind {kind}` lists artifacts of the right kind."
+                )
         what = f"{kind} " if kind else ""
-        raise ArtifactError(
-            f"no {what}artifact `{name}` in {self.location.url}.\n"
+        tags = difflib.get_close_matches(name, tag_names(self.location), n=1)
+        hint = f" Did you mean the tag `{tags[0]}`?" if tags else ""
+        return ArtifactError(
+            f"no {what}artifact `{name}` in {self.location.url}.{hint}\n"
             "`gsx ls` lists artifacts; `--store DIR` or GSX_STORE selects another store."
         )
+
+    def _tagged(self, name: str, tag: Tag, kind: str | None) -> Location:
+        """Return the location of the artifact that a tag names."""
+        if kind not in (None, tag.kind):
+            raise ArtifactError(
+                f"the tag `{name}` is a {tag.kind}, not a {kind}.\n"
+                f"`gsx ls --kind {kind}` lists artifacts of the right kind."
+            )
+        if self.location.is_web:  # without a listing, generations are tried in order
+            for generation in range(1, MAX_WEB_GENERATIONS):
+                location = self.folder(tag.kind, tag.key, generation)
+                if read_manifest(location).digest == tag.digest:
+                    return location
+            raise ArtifactError(f"{self.location.url} does not have {tag.text} of `{name}`.")
+        artifact = self.peek(tag.kind, tag.key, tag.digest)
+        if artifact is None or artifact.manifest.digest != tag.digest:
+            raise ArtifactError(
+                f"the tag `{name}` names {tag.text}, which is not in {self.location.url} any more."
+                f"\n`gsx tag --delete {name}` removes the tag."
+            )
+        return artifact.location
+
+    def _require_unambiguous(self, name: str) -> None:
+        """Raise UsageError if ``name`` is a directory and a tag of another artifact."""
+        tag = None if "://" in name else read_tag(self.location, name)
+        if tag is not None and read_manifest(Location.at(name)).digest != tag.digest:
+            raise UsageError(
+                f"`{name}` is a directory, and a tag of {tag.text}. Write `./{name}` for the "
+                f"directory, or `{tag.key[:12]}` for the tagged artifact."
+            )
 
     def all_locations(self) -> list[Location]:
         """Return the locations of all published artifacts."""
@@ -218,27 +346,30 @@ class Store:
             )
         return self._open(newest, "")
 
-    def _manifests(self) -> list[str]:
-        root = self.location.local
-        if root is None:
-            with translate_remote_errors(self.location):
-                self.location.fs.invalidate_cache()
-                pattern = f"{self.location.root}/*/*/{MANIFEST}"
-                return [str(path) for path in self.location.fs.glob(pattern)]
-        if _has_mode(root, lambda mode: not stat.S_ISDIR(mode)):
-            raise StoreError(
-                f"{self.location.url} is a file, not a store.\n"
-                "Pass a directory with `--store DIR` or GSX_STORE."
+
+def _is_reusable(location: Location) -> bool:
+    """Return whether an artifact was built in its store, or may replace a build."""
+    origin = read_origin(location)
+    return origin is None or origin.reusable
+
+
+def _subdirectories(
+    folder: Path,
+    missing_ok: tuple[type[OSError], ...] = (FileNotFoundError, NotADirectoryError),
+    prefix: str = "",
+) -> list[str]:
+    """Return the sorted names of the real directories in a directory; none if it is missing."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False)
             )
-        try:
-            os.scandir(root).close()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StoreError(
-                f"cannot read the store {self.location.url}: {error.strerror}"
-            ) from error
-        return [str(path) for path in root.glob(f"[!.]*/*/{MANIFEST}")]
+    except missing_ok:
+        return []
+    except OSError as error:
+        raise StoreError(f"cannot read the store {folder}: {error.strerror}") from error
 
 
 def _is_path_or_url(name: str) -> bool:

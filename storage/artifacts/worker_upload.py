@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
+from gsx import typed_values
 from gsx.storage.artifacts.digest import readable_json, sha256_bytes, sha256_stream
 from gsx.storage.artifacts.draft import Draft, Unit
 from gsx.storage.artifacts.location import Location, translate_remote_errors
-from gsx.storage.artifacts.publish_remote import create_file, require_same_content
+from gsx.storage.artifacts.publish_remote import create_file, read_verified, require_same_content
 
 MAX_RECORD_BYTES = 1 << 26
 
@@ -49,7 +50,8 @@ def upload_shard(
     with translate_remote_errors(target):
         for unit in record.units:
             for path, entry in unit.files.items():
-                if not create_file(target, path, draft.content / path):
+                data = read_verified(Location.at(draft.content), path, entry)
+                if not create_file(target, path, data):
                     require_same_content(target, path, entry.sha256)
         records.fs.pipe_file(records.path(_record_name(names)), readable_json(record))
     return record
@@ -64,7 +66,7 @@ def find_uploaded_shard(
     """
     try:
         data = records.read_bytes(_record_name(names), limit=MAX_RECORD_BYTES)
-        record = msgspec.json.decode(data, type=UploadRecord)
+        record = typed_values.decode_json(data, UploadRecord)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
     matches = record.source == source and tuple(unit.name for unit in record.units) == tuple(names)

@@ -16,6 +16,7 @@ from gsx.errors import ArtifactError, TableError
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.schema import Axis, Column, CorpusInfo
 from gsx.storage.artifacts.digest import canonical_json
+from gsx.storage.corpora.limits import MAX_READ_BYTES, check_decoded
 from gsx.table import GraphTable, Values
 
 FOOTER = b"gsx"
@@ -67,8 +68,13 @@ def to_arrow(table: GraphTable, info: CorpusInfo, schema: pa.Schema | None = Non
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def from_arrow(arrow: pa.Table, columns: Sequence[Column], where: str) -> GraphTable:
-    """Return ``arrow`` as a graph table, with validated structure."""
+def from_arrow(
+    arrow: pa.Table, columns: Sequence[Column], where: str, limit: int = MAX_READ_BYTES
+) -> GraphTable:
+    """Return ``arrow`` as a graph table, with validated structure.
+
+    Texts of more than ``limit`` bytes in a column raise ArtifactError.
+    """
     axes: dict[Axis, dict[str, Values]] = {"graph": {}, "node": {}, "edge": {}}
     ptrs: dict[Axis, Ints] = {
         "node": pointers(_numbers(_one_chunk(arrow, "num_nodes"))),
@@ -82,7 +88,7 @@ def from_arrow(arrow: pa.Table, columns: Sequence[Column], where: str) -> GraphT
                 raise ArtifactError(
                     f"{where}: list lengths of `{column.name}` do not match num_{column.axis}s"
                 )
-        axes[column.axis][column.name] = _from_arrow_values(array, column, where)
+        axes[column.axis][column.name] = _from_arrow_values(array, column, where, limit)
     table = GraphTable(ptrs["node"], ptrs["edge"], axes["graph"], axes["node"], axes["edge"])
     try:
         return table.validate()
@@ -90,11 +96,15 @@ def from_arrow(arrow: pa.Table, columns: Sequence[Column], where: str) -> GraphT
         raise ArtifactError(f"{where}: {error}") from error
 
 
-def graph_values(arrow: pa.Table, columns: Sequence[Column], where: str) -> dict[str, Values]:
+def graph_values(
+    arrow: pa.Table, columns: Sequence[Column], where: str, limit: int = MAX_READ_BYTES
+) -> dict[str, Values]:
     """Return graph columns, ``num_nodes`` and ``num_edges`` of a table without node columns."""
     sizes = {name: _numbers(_one_chunk(arrow, name)) for name in SIZES}
+    if any(values.min(initial=0) < 0 for values in sizes.values()):
+        raise ArtifactError(f"{where}: a graph has a negative number of nodes or edges")
     values = {
-        column.name: _from_arrow_values(_one_chunk(arrow, column.name), column, where)
+        column.name: _from_arrow_values(_one_chunk(arrow, column.name), column, where, limit)
         for column in columns
     }
     return {**sizes, **values}
@@ -108,8 +118,6 @@ def _arrow_type(column: Column) -> pa.DataType:
         if column.vocabulary:
             value = pa.dictionary(pa.int8(), pa.string())
         if column.width is not None:
-            if column.width < 1:  # Arrow would end the process with a division by zero
-                raise TableError(f"column `{column.name}` has width {column.width}; minimum is 1")
             value = pa.list_(pa.field("item", value, nullable=False), column.width)
         if column.ragged:
             value = pa.list_(pa.field("item", value, nullable=False))
@@ -175,9 +183,14 @@ def _split_list(array: pa.Array) -> tuple[Ints, pa.Array]:
     return offsets - first, array.values.slice(first, last - first)
 
 
-def _from_arrow_values(array: pa.Array, column: Column, where: str) -> Values:
+def _from_arrow_values(array: pa.Array, column: Column, where: str, limit: int) -> Values:
     if column.dtype == "text":
-        return _text(array)
+        if not pa.types.is_dictionary(array.type):
+            return _text(array)
+        words, codes = _text(array.dictionary), _numbers(array.indices)
+        length = int(np.diff(words.ptr)[codes].sum()) if len(codes) else 0
+        check_decoded(f"{where}: column `{column.name}`", length, limit)
+        return words.take(codes)
     if column.ragged:
         ptr, inner = _split_list(array)
         return Ragged(ptr, _from_arrow_rows(inner, column, where))

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gsx.errors import UsageError, did_you_mean
+from gsx.errors import ArtifactError, TableError, UsageError, did_you_mean
 from gsx.ragged import Ints
 from gsx.storage.artifacts.store import Artifact, Store
-from gsx.storage.corpora.corpus_files import list_shards, read_corpus_info, split_order
+from gsx.storage.corpora.corpus_files import list_shards, read_corpus_info
 from gsx.storage.corpora.corpus_writer import FOLDERS, Format, Shard
 from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache
+from gsx.storage.corpora.limits import Extent
 from gsx.storage.corpora.parquet import ParquetShard
+from gsx.storage.corpora.parquet_footer import ShardSchema
 from gsx.storage.corpora.shared_edges import (
     PARENT_COLUMNS,
     edge_owners,
     restore_shared_edges,
     shares_parent_edges,
 )
+from gsx.storage.corpora.summary import CorpusSummary, corpus_summary
 from gsx.storage.corpora.zarr_format import ZarrShard
 from gsx.table import GraphTable, Values, concat
+from gsx.validation import check_codes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -54,6 +58,7 @@ class Corpus(Sequence["Data"]):
     def __init__(self, artifact: Artifact, *, format: Format | None = None) -> None:
         self.artifact = artifact
         self.info = read_corpus_info(artifact)
+        self._schema = ShardSchema(self.info)
         self._shards = list_shards(artifact, format)
         self._starts = np.cumsum([0, *(rows for _, _, rows in self._shards)])
         self._hot: GraphTable | None = None
@@ -72,48 +77,40 @@ class Corpus(Sequence["Data"]):
 
     def _repr_html_(self) -> str:
         """Show splits and environments in a notebook."""
-        info, summary = self.info, self.artifact.manifest.summary
-        groups = summary.get("node_groups") or summary.get("groups", ())
-        names = {environment.id: environment.name for environment in info.environments}
-        rows = "".join(
-            f"<tr><td>{escape(group['split'])}</td>"
-            f"<td>{escape(names.get(group['env_id'], 'hidden'))}</td><td>{group['count']:,}</td>"
-            f"<td>{'/'.join(map(str, group['labels']))}</td></tr>"
-            for group in groups
-        )
-        unit = "nodes" if self.nodes else "graphs"
-        return (
-            f"<div><b>{escape(info.name)}</b> <code>{self.key[:12]}</code><br>"
-            f"{escape(info.description)}<br>{escape(info.task)} of "
-            f"{escape(', '.join(info.outputs[:8]))}; domain: {escape(info.domain)}"
-            f"<table><thead><tr><th>split</th><th>environment</th><th>{unit}</th><th>labels</th>"
-            f"</tr></thead><tbody>{rows}</tbody></table></div>"
-        )
+        from gsx.storage.corpora.corpus_html import corpus_html
+
+        return corpus_html(self.info, self.summary, self.key)
 
     @property
     def key(self) -> str:
         """The key of the artifact."""
         return self.artifact.key
 
+    @cached_property
+    def summary(self) -> CorpusSummary:
+        """Counts and labels of splits and environments, from the manifest."""
+        return corpus_summary(self.artifact.manifest, self.info)
+
     @property
     def splits(self) -> Mapping[str, int]:
         """Graphs per split."""
-        return dict(
-            sorted(self.artifact.manifest.counts.items(), key=lambda kv: split_order(kv[0]))
-        )
+        counts: Counter[str] = Counter()
+        for _, split, rows in self._shards:
+            counts[split] += rows
+        return dict(counts)
 
     @property
     def nodes(self) -> Mapping[str, int]:
         """Labelled nodes per split; empty for a corpus with graph labels."""
         counts: dict[str, int] = {}
-        for group in self.artifact.manifest.summary.get("node_groups", ()):
+        for group in self.summary.get("node_groups", ()):
             counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
         return counts
 
     @property
     def environments(self) -> list[dict[str, Any]]:
         """One row per environment: id, name, origin, and count, sizes and labels of its graphs."""
-        return list(self.artifact.manifest.summary["environments"])
+        return [dict(row) for row in self.summary["environments"]]
 
     def __getitem__(self, index: int) -> Data:  # type: ignore[override]
         """Return graph ``index``, in the order of splits and shards."""
@@ -164,6 +161,8 @@ class Corpus(Sequence["Data"]):
         drop_last: bool = False,
         columns: Sequence[str] = (),
         cache: CacheUse = "auto",
+        rank: int | None = None,
+        world_size: int | None = None,
     ) -> Loader:
         """Return an iterable of PyG batches; every pass is one epoch.
 
@@ -171,6 +170,9 @@ class Corpus(Sequence["Data"]):
         the same number of graphs of each environment. ``columns`` lists extra columns.
         ``cache``: ``auto`` reads from the hot cache if it exists and builds it for random access,
         ``always`` builds it first, ``never`` streams the shards and shuffles within a window.
+
+        ``rank`` and ``world_size`` (default: of ``torch.distributed``) divide every epoch among
+        processes, all with the same number of batches (docs/howto/distributed-training.md).
         """
         from gsx.storage.corpora.loader import Loader
 
@@ -186,6 +188,8 @@ class Corpus(Sequence["Data"]):
             drop_last=drop_last,
             columns=tuple(columns),
             cache=cache,
+            rank=rank,
+            world_size=world_size,
         )
 
     def to_pyg(
@@ -230,8 +234,12 @@ class Corpus(Sequence["Data"]):
         """Return graph columns of one shard, with ``num_nodes`` and ``num_edges``."""
         shard = self._open(shard_index)
         if isinstance(shard, ParquetShard):
-            return shard.graph_columns(names)
-        table = shard.read(names)
+            values = shard.graph_columns(names)
+            ptr = np.zeros(len(shard) + 1, dtype=np.int64)
+            columns = {name: values[name] for name in names}
+            self._checked(GraphTable(ptr, ptr, columns), shard_index)
+            return values
+        table = self._checked(shard.read(names), shard_index)
         sizes = {"num_nodes": table.num_nodes, "num_edges": table.num_edges}
         return {**sizes, **{name: table.graph[name] for name in names}}
 
@@ -260,7 +268,12 @@ class Corpus(Sequence["Data"]):
 
     def read_shard(self, shard_index: int) -> GraphTable:
         """Return one shard as stored: replicas that share edges have none."""
-        return self._open(shard_index).read()
+        return self._checked(self._open(shard_index).read(), shard_index)
+
+    def iter_shard(self, shard_index: int) -> Iterator[GraphTable]:
+        """Yield one shard as stored, one row group at a time."""
+        for table in self._open(shard_index).iter_groups():
+            yield self._checked(table, shard_index)
 
     def groups(self, split: str | Sequence[str] | None = None) -> list[tuple[int, int]]:
         """Return shard index and row-group index of every row group of the given splits."""
@@ -282,9 +295,9 @@ class Corpus(Sequence["Data"]):
         """Return one row group, given by shard index and row-group index, with all edges."""
         shard_index, group_index = group
         if self.info.level == "graph":
-            return self._open(shard_index).read(columns, group_index)
+            return self._read(shard_index, columns, group_index)
         wanted = None if columns is None else [*columns, *PARENT_COLUMNS]
-        stored = self._open(shard_index).read(wanted, group_index)
+        stored = self._read(shard_index, wanted, group_index)
         if not shares_parent_edges(stored).any():
             table = stored
         else:
@@ -295,7 +308,7 @@ class Corpus(Sequence["Data"]):
         """Return all graphs that store their own edges."""
         if self._edges is None:
             names = [*PARENT_COLUMNS, *(c.name for c in self.info.columns if c.axis == "edge")]
-            self._edges = edge_owners(self._open(s).read(names, g) for s, g in self.groups())
+            self._edges = edge_owners(self._read(s, names, g) for s, g in self.groups())
         return self._edges
 
     def select_rows(
@@ -306,12 +319,10 @@ class Corpus(Sequence["Data"]):
     ) -> Ints:
         """Return the rows of ``table`` in the given splits and environments."""
         keep = np.ones(len(table), dtype=bool)
-        names = self.check_splits(split)
-        if names is not None:
+        if (names := self.check_splits(split)) is not None:
             codes = [self.info.column("split").vocabulary.index(name) for name in names]
             keep &= np.isin(table.dense("graph", "split"), codes)
-        ids = self.check_envs(env)
-        if ids is not None:
+        if (ids := self.check_envs(env)) is not None:
             keep &= np.isin(table.dense("graph", "env_id"), ids)
         return np.flatnonzero(keep)
 
@@ -358,13 +369,31 @@ class Corpus(Sequence["Data"]):
             self._group = ((shard_index, group), self.read_group((shard_index, group), None))
         return self._group[1], row - int(starts[group])
 
+    def _read(self, shard_index: int, columns: Sequence[str] | None, group: int) -> GraphTable:
+        return self._checked(self._open(shard_index).read(columns, group), shard_index)
+
+    def _checked(self, table: GraphTable, shard_index: int) -> GraphTable:
+        """Return ``table`` if its codes and indices can be used."""
+        try:
+            check_codes(table, self.info)
+        except TableError as error:
+            where = f"{self.artifact.location.url}/{self._shards[shard_index][0]}"
+            raise ArtifactError(f"{where}: {error}") from error
+        return table
+
     def _open(self, shard_index: int) -> ParquetShard | ZarrShard:
         if shard_index not in self._opened:
-            path, _, rows = self._shards[shard_index]
-            shard_type = ParquetShard if path.startswith(FOLDERS["parquet"]) else ZarrShard
+            path, split, rows = self._shards[shard_index]
             if len(self._opened) >= OPEN_SHARDS:
                 self._opened.pop(next(iter(self._opened)), None)
-            self._opened[shard_index] = shard_type(self.artifact.location, path, rows=rows)
+            is_parquet = path.startswith(FOLDERS["parquet"])
+            self._opened[shard_index] = (ParquetShard if is_parquet else ZarrShard)(
+                self.artifact.location,
+                path,
+                rows=rows,
+                expected=self._schema,
+                extent=lambda: Extent.of(self.summary["groups"], split),
+            )
         return self._opened[shard_index]
 
     def _empty(self, columns: Sequence[str] | None) -> GraphTable:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from gsx.errors import TableError
+from gsx.ragged import Ints
 from gsx.schema import SPLITS, CorpusInfo
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.draft import Draft
@@ -25,6 +27,7 @@ from gsx.storage.corpora.shard_stats import (
     merge_oddities,
     merge_shard_stats,
 )
+from gsx.storage.corpora.split_warnings import small_split_warnings
 from gsx.storage.corpora.zarr_format import ZarrShard, write_zarr
 from gsx.table import GraphTable, rechunk
 from gsx.validation import validate_table
@@ -115,15 +118,18 @@ def _validated(
     tables: Iterable[GraphTable], info: CorpusInfo, stats: list[dict[str, Any]]
 ) -> Iterator[GraphTable]:
     """Yield tables after validation and append the statistics of each to ``stats``."""
-    last = None
+    previous: list[Ints] = []
+    largest = -1
     for table in tables:
         validate_table(table, info)
         ids = table.dense("graph", "graph_id")
-        if last is not None and len(ids) and ids.min() <= last:
-            raise TableError(
-                f"graph_id {int(ids.min())} follows {last}; ids must increase between row groups"
-            )
-        last = int(ids.max()) if len(ids) else last
+        # In increasing order, as of most corpora, no id can occur twice.
+        if len(ids) and ids.min() <= largest:
+            repeated = ids[np.isin(ids, np.concatenate(previous))]
+            if len(repeated):
+                raise TableError(f"graph_id {int(repeated[0])} belongs to more than one graph")
+        largest = max(largest, int(ids.max(initial=-1)))
+        previous.append(ids)
         stats.append(compute_shard_stats(table, info))
         yield table
 
@@ -178,7 +184,10 @@ def finish_corpus(
         counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
     return StageResult(
         counts=counts,
-        warnings=tuple(_warnings(info, environments)),
+        warnings=(
+            *_warnings(info, environments),
+            *small_split_warnings(info, nodes.get("node_groups", groups)),
+        ),
         summary={
             "name": info.name,
             "environments": environments,

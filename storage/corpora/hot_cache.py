@@ -1,49 +1,56 @@
 """Hot cache: memory-mapped arrays of a corpus in the user's cache directory.
 
 The cache is built once per content digest. Training and random access read from it. It can always
-be rebuilt from the corpus, so it is never shared, and a damaged cache is deleted.
+be rebuilt from the corpus, so it is never shared, and a damaged cache is deleted. Files are named
+by number and opened like those of an artifact: regular files only, not behind links. Pointers are
+checked when the cache is opened, so that no table refers to memory outside the files. Edges are
+checked by the code that uses them as indices.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from filelock import FileLock
 
+from gsx import typed_values
 from gsx.errors import ArtifactError
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.schema import Axis, CorpusInfo
 from gsx.storage.artifacts.atomic_files import remove_tree, translate_os_errors
 from gsx.storage.artifacts.digest import readable_json
+from gsx.storage.artifacts.safe_files import open_regular, remove_beneath, stamp_of
 from gsx.storage.artifacts.verification_cache import cache_root
 from gsx.table import GraphTable, Values
 
 INDEX = "index.json"
-VERSION = 1
+VERSION = 2
+MAX_INDEX_BYTES = 1 << 20
 SPARE_EVERY = 32
 """Over-allocate one mean-sized row per ``SPARE_EVERY`` gathered rows."""
 
 _PTR = ".ptr"
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Type and shape of one raw array file."""
 
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[Annotated[int, msgspec.Meta(ge=0, le=1 << 48)], ...]
 
 
-class _Index(msgspec.Struct, frozen=True):
+class _Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     arrays: dict[str, _Stored]
+    """Arrays by name."""
 
 
 def hot_cache_dir(digest: str) -> Path:
@@ -53,18 +60,20 @@ def hot_cache_dir(digest: str) -> Path:
 
 def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
     """Return the cached corpus as one memory-mapped table, or None without a valid cache."""
-    folder = hot_cache_dir(digest)
+    root, folder = cache_root(), f"hot/{digest}"
     try:
-        index = msgspec.json.decode((folder / INDEX).read_bytes(), type=_Index)
+        with open_regular(root, f"{folder}/{INDEX}") as file:
+            index = typed_values.decode_json(file.read(MAX_INDEX_BYTES), _Index)
+        if index.version == VERSION and _has_all_arrays(index, info):
+            table = _table(root, folder, index, info)
+            if table is not None and _is_consistent(table):
+                return table
     except FileNotFoundError:
-        return None
-    except msgspec.MsgspecError:
-        index = None
-    if index is not None and index.version == VERSION and _is_complete(folder, index, info):
-        table = _table(folder, index, info)
-        if _is_consistent(table):
-            return table
-    remove_tree(folder)  # damaged or of another version: rebuilt when needed
+        if not hot_cache_dir(digest).exists():
+            return None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError, ArtifactError):
+        pass
+    remove_beneath(root, folder)  # damaged or of another version: rebuilt when needed
     return None
 
 
@@ -90,7 +99,7 @@ def _write(folder: Path, info: CorpusInfo, tables: Iterable[GraphTable]) -> None
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     remove_tree(draft)
     draft.mkdir()
-    writer = _Writer(draft)
+    writer = _Writer(draft, _file_names(info))
     try:
         for table in tables:
             writer.append("node", table.num_nodes)
@@ -113,16 +122,16 @@ def _write(folder: Path, info: CorpusInfo, tables: Iterable[GraphTable]) -> None
 
 
 class _Writer:
-    """Appends arrays to raw files, one file per name."""
+    """Appends arrays to raw files, one file per name; the files are numbered."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, file_names: Mapping[str, str]) -> None:
+        self._folder, self._file_names = folder, file_names
         self._open: dict[str, BinaryIO] = {}
         self._arrays: dict[str, _Stored] = {}
 
     def append(self, name: str, values: Array) -> None:
         if name not in self._open:
-            self._open[name] = (self._folder / name).open("wb")
+            self._open[name] = (self._folder / self._file_names[name]).open("wb")
             self._arrays[name] = _Stored(values.dtype.str, (0, *values.shape[1:]))
         stored = self._arrays[name]
         self._arrays[name] = _Stored(
@@ -136,19 +145,20 @@ class _Writer:
         return self._arrays
 
 
-def _is_complete(folder: Path, index: _Index, info: CorpusInfo) -> bool:
-    """Return whether every array of the corpus has a file of the right type and size."""
+def _file_names(info: CorpusInfo) -> dict[str, str]:
+    """Return the file of every array, named by position."""
+    return {name: f"{number:04}.bin" for number, name in enumerate(_row_types(info))}
+
+
+def _has_all_arrays(index: _Index, info: CorpusInfo) -> bool:
+    """Return whether the index lists every array of the corpus with its type."""
     expected = _row_types(info)
-    if index.arrays.keys() != expected.keys():
-        return False
-    for name, row in expected.items():
-        stored, path = index.arrays[name], folder / name
-        if (stored.dtype, stored.shape[1:]) != (row.dtype, row.shape):
-            return False
-        size = math.prod(stored.shape) * np.dtype(stored.dtype).itemsize
-        if not path.is_file() or path.stat().st_size != size:
-            return False
-    return True
+    return index.arrays.keys() == expected.keys() and all(
+        stored.dtype == expected[name].dtype
+        and len(stored.shape) == len(expected[name].shape) + 1
+        and stored.shape[1:] == expected[name].shape
+        for name, stored in index.arrays.items()
+    )
 
 
 def _row_types(info: CorpusInfo) -> dict[str, _Stored]:
@@ -157,9 +167,9 @@ def _row_types(info: CorpusInfo) -> dict[str, _Stored]:
     rows = {"node": count, "edge": count}
     for column in info.columns:
         dtype = np.dtype("uint8" if column.dtype == "text" else column.dtype)
-        rows[column.name] = _Stored(dtype.str, () if column.width is None else (column.width,))
         if column.ragged:
             rows[column.name + _PTR] = count
+        rows[column.name] = _Stored(dtype.str, () if column.width is None else (column.width,))
     return rows
 
 
@@ -170,7 +180,7 @@ def _is_consistent(table: GraphTable) -> bool:
         "node": table.total_nodes,
         "edge": table.total_edges,
     }
-    return all(
+    return len(table.edge_ptr) == len(table.node_ptr) and all(
         len(values) == count
         and (not isinstance(values, Ragged) or values.ptr[-1] == len(values.values))
         for axis, count in rows.items()
@@ -178,33 +188,44 @@ def _is_consistent(table: GraphTable) -> bool:
     )
 
 
-def _map(folder: Path, index: _Index, name: str) -> Array:
-    stored = index.arrays[name]
-    if 0 in stored.shape:
-        return np.zeros(stored.shape, stored.dtype)
-    mapped = np.memmap(folder / name, dtype=stored.dtype, mode="r", shape=stored.shape)
-    return mapped.view(np.ndarray)
+def _map(root: Path, name: str, stored: _Stored) -> Array:
+    """Return a file as a memory-mapped array; raise ArtifactError if it has another size."""
+    with open_regular(root, name) as file:
+        size = math.prod(stored.shape) * np.dtype(stored.dtype).itemsize
+        if stamp_of(file).size != size:
+            raise ArtifactError(f"{root / name} does not have {size} bytes")
+        if not size:
+            return np.zeros(stored.shape, stored.dtype)
+        mapped = np.memmap(file, dtype=stored.dtype, mode="r", shape=stored.shape)
+        return mapped.view(np.ndarray)
 
 
-def _pointers(folder: Path, index: _Index, name: str) -> Array:
-    counts = _map(folder, index, name)
-    ptr = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=ptr[1:])
-    return ptr
+def _sum_counts(counts: Array) -> Ints | None:
+    """Return pointers from counts, or None if a count is negative or a sum overflows."""
+    ptr = pointers(counts)
+    return None if counts.min(initial=0) < 0 or ptr.min() < 0 else ptr
 
 
-def _table(folder: Path, index: _Index, info: CorpusInfo) -> GraphTable:
+def _table(root: Path, folder: str, index: _Index, info: CorpusInfo) -> GraphTable | None:
+    """Return the cached arrays as a table, or None if counts are no lengths."""
     axes: dict[Axis, dict[str, Values]] = {"graph": {}, "node": {}, "edge": {}}
+    file_names = _file_names(info)
+    arrays = {
+        name: _map(root, f"{folder}/{file}", index.arrays[name])
+        for name, file in file_names.items()
+    }
+    node_ptr, edge_ptr = _sum_counts(arrays["node"]), _sum_counts(arrays["edge"])
     for column in info.columns:
-        values = _map(folder, index, column.name)
-        axes[column.axis][column.name] = (
-            Ragged(_pointers(folder, index, column.name + _PTR), values)
-            if column.ragged
-            else values
-        )
+        values = arrays[column.name]
+        ptr = _sum_counts(arrays[column.name + _PTR]) if column.ragged else None
+        if column.ragged and ptr is None:
+            return None
+        axes[column.axis][column.name] = values if ptr is None else Ragged(ptr, values)
+    if node_ptr is None or edge_ptr is None:
+        return None
     return GraphTable(
-        node_ptr=_pointers(folder, index, "node"),
-        edge_ptr=_pointers(folder, index, "edge"),
+        node_ptr=node_ptr,
+        edge_ptr=edge_ptr,
         graph=axes["graph"],
         node=axes["node"],
         edge=axes["edge"],

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +12,10 @@ from gsx.errors import UsageError
 from gsx.pyg import collate, pyg_columns
 from gsx.ragged import Ints
 from gsx.seeds import rng
+from gsx.storage.corpora.epoch_plan import EpochPlan, Ranks
 from gsx.storage.corpora.hot_cache import PackedGraphs
-from gsx.table import GraphTable, concat
+from gsx.storage.corpora.shard_stream import Group, ShardStream, count_graphs, prefetch
+from gsx.table import GraphTable
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -25,18 +24,15 @@ if TYPE_CHECKING:
 
 WINDOW_BATCHES = 16
 """Batches gathered at once in random order."""
-SHUFFLE_GROUPS = 4
-"""Row groups in one shuffle window when shards are streamed in random order."""
-PREFETCH = 1
-"""Row groups read, or windows gathered, ahead of use."""
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
+STATE_VERSION = 1
 
 
 @dataclass
 class Loader:
-    """An iterable of PyG batches; iterate again for the next epoch."""
+    """An iterable of PyG batches; iterate again for the next epoch.
+
+    ``state_dict`` and ``load_state_dict`` save and restore the position within an epoch.
+    """
 
     corpus: Corpus
     batch_size: int
@@ -48,8 +44,15 @@ class Loader:
     drop_last: bool = False
     columns: tuple[str, ...] = ()
     cache: CacheUse = "auto"
+    rank: int | None = None
+    world_size: int | None = None
+    """The processes that share every epoch; by default those of ``torch.distributed``."""
     epoch: int = 0
     """The next epoch; set it to repeat or skip epochs."""
+    ranks: Ranks = field(init=False)
+    _first: tuple[int, int] = field(default=(0, 0), init=False)
+    """An epoch and its first batch that is not yet read; other epochs start at batch 0."""
+    _counts: dict[Group, int] | None = field(default=None, init=False)
     _graphs: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -59,32 +62,116 @@ class Loader:
             raise UsageError('env_balanced needs random access; use `cache="auto"`')
         if self.cache not in ("auto", "always", "never"):
             raise UsageError(f"cache must be `auto`, `always` or `never`; got {self.cache!r}")
+        self.ranks = Ranks.resolve(self.rank, self.world_size)
         self.corpus.check_splits(self.split)
         self.corpus.check_envs(self.env)
         self._names()
 
     def __len__(self) -> int:
-        """Return the number of batches in one epoch."""
-        graphs = self._count()
-        return graphs // self.batch_size if self.drop_last else -(-graphs // self.batch_size)
+        """Return the number of batches in one epoch, of this rank."""
+        return self._plan().num_batches
 
     def __iter__(self) -> Iterator[Batch]:
         epoch, self.epoch = self.epoch, self.epoch + 1
+        first = self._first[1] if self._first[0] == epoch else 0
+        self._first = (epoch, first)
         table = self._table()
-        batches = self._stream(epoch) if table is None else self._from_cache(table, epoch)
+        batches = self._stream(epoch, first) if table is None else self._rows(table, epoch, first)
         width = self.corpus.info.num_features
-        for batch in batches:
-            if len(batch) == self.batch_size or not self.drop_last:
+        for number, batch in enumerate(batches, start=first + 1):
+            if len(batch) >= self.batch_size or not self.drop_last:
+                self._first = (epoch, number)
                 yield collate(batch, num_features=width)
+        self._first = (self.epoch, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position after the last batch that was yielded, as plain JSON values.
+
+        It is the same on every rank, so that one rank can save it for all.
+        """
+        epoch, batches = self._first
+        if epoch not in (self.epoch, self.epoch - 1):  # the user has set another epoch
+            epoch, batches = self.epoch, 0
+        if batches and batches == len(self):
+            epoch, batches = epoch + 1, 0
+        return {
+            "version": STATE_VERSION,
+            "corpus": self.corpus.artifact.manifest.digest,
+            "order": self._order(),
+            "epoch": epoch,
+            "batches": batches,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after the last batch of a saved state, without a repeated or lost graph."""
+        missing = {"version", "corpus", "order", "epoch", "batches"} - state.keys()
+        if missing or state["version"] != STATE_VERSION:
+            raise UsageError(
+                "this is not a state of a loader of this version of gsx; save it again with "
+                "`loader.state_dict()`"
+            )
+        if state["corpus"] != self.corpus.artifact.manifest.digest:
+            raise UsageError(
+                f"the state is of another corpus: {state['corpus'][:19]}, but this loader reads "
+                f"{self.corpus.artifact.manifest.digest[:19]}. Open the corpus of the state"
+            )
+        order = self._order()
+        different = sorted(
+            name
+            for name in order.keys() | state["order"].keys()
+            if order.get(name) != state["order"].get(name)
+        )
+        if different:
+            options = ", ".join(
+                f"{name}={state['order'].get(name)!r} (now {order.get(name)!r})"
+                for name in different
+            )
+            raise UsageError(
+                f"the state is of a loader with another order: {options}. Use the same options"
+            )
+        epoch, batches = state["epoch"], state["batches"]
+        for value in (epoch, batches):
+            if type(value) is not int or value < 0:
+                raise UsageError(f"epoch and batches must be natural numbers; got {value!r}")
+        if batches > len(self):
+            raise UsageError(
+                f"the state is after batch {batches}, but an epoch has {len(self)} batches"
+            )
+        self.epoch, self._first = epoch, (epoch, batches)
+
+    def _order(self) -> dict[str, Any]:
+        """Return the options that define which graphs a batch has."""
+        env = self.corpus.check_envs(self.env)
+        return {
+            "batch_size": self.batch_size,
+            "split": self.corpus.check_splits(self.split),
+            "env": env,
+            "shuffle": self.shuffle,
+            "seed": self.seed,
+            "env_balanced": self.env_balanced,
+            "drop_last": self.drop_last,
+            "streamed": self.cache == "never",
+            "world_size": self.ranks.world_size,
+        }
 
     def _table(self) -> GraphTable | None:
         if self.cache == "never":
             return None
-        random_access = self.shuffle or self.env_balanced
+        # Ranks agree on an order only if all of them read it from the cache.
+        random_access = self.shuffle or self.env_balanced or self.ranks.world_size > 1
         return self.corpus.hot(build=self.cache == "always" or random_access)
 
     def _names(self) -> list[str]:
         return pyg_columns(self.corpus.info, self.columns)
+
+    def _plan(self) -> EpochPlan:
+        return EpochPlan(
+            graphs=self._count(),
+            batch_size=self.batch_size,
+            drop_last=self.drop_last,
+            ranks=self.ranks,
+            interleaved=self.cache != "never",
+        )
 
     def _count(self) -> int:
         if self._graphs is None:
@@ -97,8 +184,12 @@ class Loader:
                 self._graphs = len(table)
         return self._graphs
 
-    def _from_cache(self, table: GraphTable, epoch: int) -> Iterator[GraphTable]:
+    def _rows(self, table: GraphTable, epoch: int, first: int) -> Iterator[GraphTable]:
+        """Yield the batches of this rank from the hot cache."""
         rows = self.corpus.select_rows(table, self.split, self.env)
+        self._graphs = len(rows)
+        plan = self._plan()
+        bounds = [plan.bounds(step) for step in range(first, plan.num_batches)]
         chosen = table.select(self._names())
         if self.env_balanced:
             stream = rng(self.seed, "loader", "balanced", epoch)
@@ -106,85 +197,38 @@ class Loader:
         elif self.shuffle:
             rng(self.seed, "loader", "shuffle", epoch).shuffle(rows)
         elif len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-            for start in range(int(rows[0]), int(rows[-1]) + 1, self.batch_size):
-                yield chosen.slice(start, min(start + self.batch_size, int(rows[-1]) + 1))
+            for start, stop in bounds:
+                yield chosen.slice(int(rows[0]) + start, int(rows[0]) + stop)
             return
-        step = self.batch_size * WINDOW_BATCHES
-        windows = (rows[first : first + step] for first in range(0, len(rows), step))
         packed = PackedGraphs(chosen)
-        for gathered in _prefetch(packed.gather, windows):
-            window = packed.unpack(gathered)
-            for start in range(0, len(window), self.batch_size):
-                yield window.slice(start, start + self.batch_size)
+        windows = [bounds[i : i + WINDOW_BATCHES] for i in range(0, len(bounds), WINDOW_BATCHES)]
+        window_rows = (
+            np.concatenate([rows[start:stop] for start, stop in window]) for window in windows
+        )
+        for window, gathered in zip(windows, prefetch(packed.gather, window_rows), strict=True):
+            unpacked, position = packed.unpack(gathered), 0
+            for start, stop in window:
+                yield unpacked.slice(position, position + stop - start)
+                position += stop - start
 
-    def _stream(self, epoch: int) -> Iterator[GraphTable]:
-        groups = self.corpus.groups(self.split)
-        if self.shuffle:
-            rng(self.seed, "loader", "groups", epoch).shuffle(groups)
-        names = self._names()
-        read = [*names, "env_id"] if self.env is not None else names
-        tables = _prefetch(partial(self.corpus.read_group, columns=read), groups)
-        if self.env is not None:
-            tables = (t.take(self.corpus.select_rows(t, None, self.env)).select(names)
-                      for t in tables)  # fmt: skip
-        if self.shuffle:
-            tables = _shuffle_windows(tables, self.seed, epoch)
-        return _rebatch(tables, self.batch_size)
-
-
-def _prefetch(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Yield ``function(item)`` in order, computed ahead of use in a background thread."""
-    pending: deque[Future[_Result]] = deque()
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        try:
-            for item in items:
-                pending.append(pool.submit(function, item))
-                if len(pending) > PREFETCH:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
-
-
-def _rebatch(tables: Iterator[GraphTable], size: int) -> Iterator[GraphTable]:
-    """Yield tables of ``size`` graphs from tables of any length; the last one may be smaller."""
-    rest: GraphTable | None = None
-    for table in tables:
-        start = 0
-        if rest is not None:
-            start = min(size - len(rest), len(table))
-            rest = concat([rest, table.slice(0, start)])
-            if len(rest) < size:
-                continue
-            yield rest
-            rest = None
-        full = start + (len(table) - start) // size * size
-        for first in range(start, full, size):
-            yield table.slice(first, first + size)
-        if full < len(table):
-            rest = table.slice(full, len(table))
-    if rest is not None:
-        yield rest
-
-
-def _shuffle_windows(tables: Iterator[GraphTable], seed: int, epoch: int) -> Iterator[GraphTable]:
-    """Shuffle graphs within windows of ``SHUFFLE_GROUPS`` row groups."""
-    window: list[GraphTable] = []
-    number = 0
-    for table in tables:
-        window.append(table)
-        if len(window) == SHUFFLE_GROUPS:
-            yield _shuffle(window, seed, epoch, number)
-            window, number = [], number + 1
-    if window:
-        yield _shuffle(window, seed, epoch, number)
-
-
-def _shuffle(window: Sequence[GraphTable], seed: int, epoch: int, number: int) -> GraphTable:
-    table = concat(window)
-    return table.take(rng(seed, "loader", "window", epoch, number).permutation(len(table)))
+    def _stream(self, epoch: int, first: int) -> Iterator[GraphTable]:
+        """Yield the batches of this rank from the shards."""
+        stream = ShardStream(
+            corpus=self.corpus,
+            split=self.split,
+            env=self.env,
+            names=self._names(),
+            batch_size=self.batch_size,
+            shuffle=self.shuffle,
+            seed=self.seed,
+            epoch=epoch,
+        )
+        if self.ranks.world_size == 1 and first == 0:
+            return stream.all_batches()
+        if self._counts is None:
+            self._counts = count_graphs(self.corpus, self.split, self.env)
+        self._graphs = sum(self._counts.values())
+        return stream.batches(self._plan(), first, self._counts)
 
 
 def _balance(env: Ints, rows: Ints, size: int, stream: np.random.Generator) -> Ints:

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gsx.errors import ArtifactError, TableError
+from gsx.errors import ArtifactError
 from gsx.schema import Column, CorpusInfo
 from gsx.storage.artifacts.location import Location
-from gsx.storage.corpora.arrow import (
-    FOOTER,
-    SIZES,
-    arrow_schema,
-    from_arrow,
-    graph_values,
-    to_arrow,
+from gsx.storage.corpora.arrow import SIZES, arrow_schema, from_arrow, graph_values, to_arrow
+from gsx.storage.corpora.limits import NO_EXTENT, Extent, read_limit
+from gsx.storage.corpora.parquet_footer import (
+    MAX_LIST_ITEMS,
+    MAX_STRING_BYTES,
+    ShardSchema,
+    check_footer_size,
+    check_sizes,
+    column_chunks,
+    leaves,
+    read_schema,
 )
+from gsx.storage.corpora.parquet_pages import check_pages
+from gsx.storage.corpora.range_cache import RangeCache
 from gsx.table import GraphTable, Values, concat, rechunk
 
 ROW_GROUP = 4096
-MAX_ROW_GROUP_BYTES = 8 << 30
-"""Uncompressed size of a row group above which a shard is rejected as a decompression bomb."""
+_MAX_SCHEMA_DEPTH = 16
 
 
 def write_parquet(
@@ -34,14 +41,14 @@ def write_parquet(
 ) -> None:
     """Write consecutive tables as one shard; the bytes do not depend on the sizes of the tables."""
     schema = arrow_schema(info)
-    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    columns = list(leaves(schema))
     with pq.ParquetWriter(
         path,
         schema,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[path for path, leaf in leaves if not pa.types.is_floating(leaf)],
-        use_byte_stream_split=[path for path, leaf in leaves if pa.types.is_floating(leaf)],
+        use_dictionary=[leaf.path for leaf in columns if not pa.types.is_floating(leaf.type)],
+        use_byte_stream_split=[leaf.path for leaf in columns if pa.types.is_floating(leaf.type)],
         write_statistics=["graph_id", "split", "env_id", "domain_id", "origin", *SIZES],
         write_page_checksum=True,
         data_page_size=1 << 20,
@@ -51,37 +58,48 @@ def write_parquet(
             writer.write_table(to_arrow(table, info, schema), row_group_size=row_group)
 
 
-def read_info(file: pq.ParquetFile, where: str) -> CorpusInfo:
-    """Return the corpus description in the footer of a shard."""
-    metadata = file.schema_arrow.metadata or {}
-    if FOOTER not in metadata:
-        raise ArtifactError(f"{where} has no `gsx` entry in its footer: it is not a gsx shard.")
-    try:
-        info = msgspec.json.decode(metadata[FOOTER], type=CorpusInfo)
-        expected = arrow_schema(info)
-    except (msgspec.MsgspecError, pa.ArrowException, TableError, TypeError, ValueError) as error:
-        raise ArtifactError(f"{where} has a `gsx` footer that cannot be read: {error}") from error
-    if not file.schema_arrow.equals(expected):
-        raise ArtifactError(f"{where} has columns that do not match its footer.")
-    return info
-
-
 class ParquetShard:
-    """One shard, open for reading."""
+    """One shard, open for reading.
 
-    def __init__(self, location: Location, name: str, *, rows: int | None = None) -> None:
+    ``expected`` is the schema of the corpus; without it, the footer describes the shard. Decoded
+    sizes are checked before Arrow allocates anything; ``extent`` returns the rows of the split.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        name: str,
+        *,
+        rows: int | None = None,
+        expected: ShardSchema | None = None,
+        extent: Callable[[], Extent] = lambda: NO_EXTENT,
+    ) -> None:
         self.where = f"{location.url}/{name}"
-        source: Any = location.open(name) if location.local is None else str(location.local / name)
+        self._lock = Lock()  # Arrow crashes if two threads read from one open file
+        self._checked: dict[int, set[str]] = {}
         try:
-            # Not memory-mapped: the pages of all shards read would count as process memory.
-            self._file = pq.ParquetFile(source, page_checksum_verification=True)
-            self._lock = Lock()  # Arrow crashes if two threads read from one open file
-            self.info = read_info(self._file, self.where)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            self._stream = _seekable(location.open(name))
+            weakref.finalize(self, self._stream.close)
+            self._size = check_footer_size(self._stream, expected, self.where)
+            if expected is None:
+                expected = read_schema(_open(self._stream, None), None, self.where)
+            self._file = _open(self._stream, expected)
+            self._schema = read_schema(self._file, expected, self.where)
+        except KeyError as error:  # of a text column
+            raise ArtifactError(
+                f"{self.where} has no column {error}, which corpus.json describes. Get the "
+                "artifact from its source again."
+            ) from error
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise ArtifactError(f"{self.where} cannot be read as Parquet: {error}") from error
-        self._check(rows)
+        self._check(rows, extent)
 
-    def _check(self, rows: int | None) -> None:
+    @property
+    def info(self) -> CorpusInfo:
+        """Description of the corpus."""
+        return self._schema.info
+
+    def _check(self, rows: int | None, extent: Callable[[], Extent]) -> None:
         metadata = self._file.metadata
         if rows is not None and metadata.num_rows != rows:
             raise ArtifactError(
@@ -92,13 +110,7 @@ class ParquetShard:
                 f"{self.where} is damaged: its row groups hold {sum(self.groups)} graphs, "
                 f"its footer lists {metadata.num_rows}"
             )
-        for group in range(metadata.num_row_groups):
-            size = metadata.row_group(group).total_byte_size
-            if size > MAX_ROW_GROUP_BYTES:
-                raise ArtifactError(
-                    f"{self.where}: row group {group} would decompress to {size} bytes, "
-                    f"above the limit of {MAX_ROW_GROUP_BYTES}"
-                )
+        check_sizes(metadata, self._schema, self._size, self.where, extent)
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
@@ -114,27 +126,67 @@ class ParquetShard:
         if group is None and self.groups:
             return concat(list(self.iter_groups(names)))
         columns = self.info.columns if names is None else _select(self.info, names)
-        paths = [*SIZES, *(column.name for column in columns)]
-        try:
-            with self._lock:
-                if group is None:
-                    arrow = self._file.read(columns=paths)
-                else:
-                    arrow = self._file.read_row_group(group, columns=paths)
-            arrow.validate(full=True)
-        except (pa.ArrowException, OSError) as error:
-            raise ArtifactError(f"{self.where} is damaged: {error}") from error
-        return from_arrow(arrow, columns, self.where)
+        arrow = self._read([column.name for column in columns], group)
+        return from_arrow(arrow, columns, self.where, read_limit(self._size))
 
     def graph_columns(self, names: Sequence[str]) -> dict[str, Values]:
         """Return graph columns, ``num_nodes`` and ``num_edges`` without reading nodes or edges."""
         columns = [self.info.column(name) for name in names]
+        return graph_values(self._read(names, None), columns, self.where, read_limit(self._size))
+
+    def _read(self, names: Sequence[str], group: int | None) -> pa.Table:
+        """Return columns and sizes of a row group, or of all."""
+        paths = [*SIZES, *names]
         try:
             with self._lock:
-                arrow = self._file.read(columns=[*SIZES, *names])
+                arrow = self._read_checked(paths, group)
+            arrow.validate(full=True)
         except (pa.ArrowException, OSError) as error:
             raise ArtifactError(f"{self.where} is damaged: {error}") from error
-        return graph_values(arrow, columns, self.where)
+        return arrow
+
+    def _read_checked(self, paths: Sequence[str], group: int | None) -> pa.Table:
+        """Check the pages of columns in a row group, or in all, and decode them."""
+        groups = range(self._file.metadata.num_row_groups) if group is None else (group,)
+        try:
+            for index in groups:
+                self._check_pages(index, paths)
+            if group is None:
+                return self._file.read(columns=paths)
+            return self._file.read_row_group(group, columns=paths)
+        finally:
+            if isinstance(self._stream, RangeCache):
+                self._stream.release()
+
+    def _check_pages(self, group: int, names: Sequence[str]) -> None:
+        """Compare page headers with the footer: once per column, or at every read of a remote file.
+
+        A server may send other bytes the next time, so remote pages are held until they are
+        decoded.
+        """
+        wanted = set(names)
+        descriptor = _descriptor(self._stream)
+        if descriptor is not None:
+            wanted -= self._checked.setdefault(group, set())
+        if not wanted:
+            return
+        chunks = list(column_chunks(self._file.metadata, self._schema, group, wanted))
+        for chunk in chunks:
+            if min(chunk.start, chunk.size) < 0 or chunk.start + chunk.size > self._size:
+                raise ArtifactError(
+                    f"{self.where} is damaged: the pages of `{chunk.name}` are outside of the file"
+                )
+        if isinstance(self._stream, RangeCache):
+            self._stream.hold((chunk.start, chunk.size) for chunk in chunks)
+            read = self._stream.read_at
+        else:
+            assert descriptor is not None
+            read = partial(_read_local, descriptor)
+        for chunk in chunks:
+            if not chunk.is_bounded:
+                check_pages(chunk, read, self.where)
+        if descriptor is not None:
+            self._checked[group] |= wanted
 
     def iter_groups(self, names: Sequence[str] | None = None) -> Iterator[GraphTable]:
         """Yield one table per row group."""
@@ -147,12 +199,36 @@ def _select(info: CorpusInfo, names: Sequence[str]) -> tuple[Column, ...]:
     return tuple(column for column in info.columns if column.name in chosen)
 
 
-def _leaves(path: str, data_type: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield path and type of every Parquet column of one Arrow field."""
-    if pa.types.is_struct(data_type):
-        for field in data_type:
-            yield from _leaves(f"{path}.{field.name}", field.type)
-    elif pa.types.is_list(data_type) or pa.types.is_fixed_size_list(data_type):
-        yield from _leaves(f"{path}.list.element", data_type.value_type)
-    else:
-        yield path, data_type
+def _open(stream: BinaryIO | RangeCache, expected: ShardSchema | None) -> pq.ParquetFile:
+    # Not memory-mapped: the pages of all shards read would count as process memory.
+    return pq.ParquetFile(
+        _arrow_source(stream),
+        page_checksum_verification=True,
+        read_dictionary=None if expected is None else expected.text_columns,
+        thrift_string_size_limit=MAX_STRING_BYTES,
+        thrift_container_size_limit=MAX_LIST_ITEMS,
+        schema_depth_limit=_MAX_SCHEMA_DEPTH,
+    )
+
+
+def _arrow_source(stream: BinaryIO | RangeCache) -> Any:  # noqa: ANN401
+    """Return the open file as a source that Arrow reads without Python, where the system can."""
+    path = f"/proc/self/fd/{_descriptor(stream)}"
+    return pa.OSFile(path) if os.path.exists(path) else stream  # noqa: PTH110
+
+
+def _seekable(stream: BinaryIO) -> BinaryIO | RangeCache:
+    """Return a local file as it is, and a remote file with a cache of ranges."""
+    return RangeCache(stream) if _descriptor(stream) is None else stream
+
+
+def _read_local(descriptor: int, start: int, size: int) -> bytes:
+    return os.pread(descriptor, size, start)
+
+
+def _descriptor(stream: BinaryIO | RangeCache) -> int | None:
+    """Return the descriptor of a local file, or None."""
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError):  # a remote file
+        return None

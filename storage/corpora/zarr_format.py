@@ -1,15 +1,14 @@
 """Shards as Zarr v3: concatenated arrays and pointers, one group per shard.
 
 A group is written by one worker. Its attributes carry the corpus description, which contains the
-vocabularies of coded columns. Untrusted metadata is checked before Zarr reads it: only plain
-numbers, the `bytes`, `zstd` and `crc32c` codecs, and regular chunks without gaps are accepted.
+vocabularies of coded columns.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,23 +18,30 @@ from numcodecs.zstd import Zstd  # type: ignore[import-untyped]
 
 from gsx.errors import ArtifactError, TableError
 from gsx.ragged import Array, Ragged
-from gsx.schema import Axis, Column, CorpusInfo
+from gsx.schema import TEXT, Axis, Column, CorpusInfo
 from gsx.storage.artifacts.atomic_files import remove_tree
 from gsx.storage.artifacts.location import Location
+from gsx.storage.corpora.artifact_files import decode_json, read_json
+from gsx.storage.corpora.limits import (
+    MIN_ZARR_BYTES,
+    NO_EXTENT,
+    Extent,
+    check_decoded,
+    fixed_columns,
+    read_limit,
+)
+from gsx.storage.corpora.parquet_footer import ShardSchema, check_same_corpus
+from gsx.storage.corpora.zarr_metadata import ArrayMetadata, Arrays, GroupMetadata
 from gsx.table import GraphTable, Values
 
 if TYPE_CHECKING:
-    import zarr
+    from gsx.storage.corpora.zarr_store import ShardStore
 
 METADATA = "zarr.json"
 CHUNK_ROWS = 131_072
-MAX_METADATA_BYTES = 64 << 20
-MAX_ARRAY_BYTES = 8 << 30
-"""Size of an array above which a shard is rejected as a decompression bomb."""
+MAX_METADATA_BYTES = 1 << 16
+"""Size of the metadata of an array."""
 
-_CODECS = {"bytes", "zstd", "crc32c"}
-_DTYPES = {"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-           "float32", "float64"}  # fmt: skip
 _PTR = ".ptr"
 _ZSTD = Zstd(level=1, checksum=True)
 
@@ -145,31 +151,81 @@ def _write_metadata(folder: Path, metadata: dict[str, Any]) -> None:
 
 
 class ZarrShard:
-    """One shard, open for reading."""
+    """One shard, open for reading.
 
-    def __init__(self, location: Location, name: str, *, rows: int | None = None) -> None:
-        # Imported here: zarr is slow to import, and few gsx processes read it.
-        import zarr
-        from zarr.storage import FsspecStore, LocalStore
+    ``expected`` is the schema of the corpus; without it, the attributes describe the shard. All
+    metadata is checked when the shard is opened, before any chunk is read; ``extent`` returns the
+    rows of the split.
+    """
 
+    def __init__(
+        self,
+        location: Location,
+        name: str,
+        *,
+        rows: int | None = None,
+        expected: ShardSchema | None = None,
+        extent: Callable[[], Extent] = lambda: NO_EXTENT,
+    ) -> None:
         self.where = f"{location.url}/{name}"
-        group = location.child(name)
-        _check_metadata(group)
-        store: Any = (
-            LocalStore(group.local, read_only=True)
-            if group.local is not None
-            else FsspecStore.from_url(group.url, read_only=True)
-        )
+        self._location = location.child(name)
         try:
-            self._group = zarr.open_group(store, mode="r", zarr_format=3)
-            self.info = msgspec.convert(dict(self._group.attrs)["gsx"], CorpusInfo)
-        except (KeyError, ValueError, OSError, msgspec.ValidationError) as error:
-            raise ArtifactError(f"{self.where} is not a gsx Zarr group: {error}") from error
+            files = self._location.sizes()
+        except OSError as error:
+            raise ArtifactError(f"{self.where} cannot be read: {error}") from error
+        if METADATA not in files:
+            raise ArtifactError(f"{self.where} is not a gsx Zarr group: it has no {METADATA}")
+        self.info = self._read_info(expected)
+        self._arrays = self._read_arrays(files)
+        self._check_decoded(sum(files.values()), extent)
         if rows is not None and len(self) != rows:
             raise ArtifactError(f"{self.where} holds {len(self)} graphs; the manifest lists {rows}")
 
+    def _read_info(self, expected: ShardSchema | None) -> CorpusInfo:
+        """Return the corpus description, which must agree with that of the corpus."""
+        where = f"{self.where}/{METADATA}"
+        group = read_json(self._location, METADATA, GroupMetadata)
+        info = decode_json(bytes(group.attributes.gsx), CorpusInfo, where)
+        if expected is None:
+            return info
+        check_same_corpus(info, expected.info, self.where)
+        return expected.info
+
+    def _read_arrays(self, files: Mapping[str, int]) -> Arrays:
+        """Return the metadata of all arrays."""
+        expected = _row_shapes(self.info)
+        unknown = {path.partition("/")[0] for path in files} - {METADATA, *expected}
+        if unknown:
+            raise ArtifactError(
+                f"{self.where} contains {min(unknown)!r}, which its description does not list"
+            )
+        arrays = {}
+        for name, (dtype, row) in expected.items():
+            path = f"{name}/{METADATA}"
+            if path not in files:
+                raise ArtifactError(f"{self.where} has no array `{name}`")
+            metadata = read_json(self._location, path, ArrayMetadata, limit=MAX_METADATA_BYTES)
+            metadata.check(f"{self.where}/{path}", name, files)
+            if (metadata.data_type, metadata.shape[1:]) != (dtype, row):
+                raise ArtifactError(
+                    f"{self.where}/{name} holds {metadata.data_type} rows of shape "
+                    f"{metadata.shape[1:]}; the group describes {dtype} rows of shape {row}"
+                )
+            arrays[name] = metadata
+        return arrays
+
+    def _check_decoded(self, stored: int, extent: Callable[[], Extent]) -> None:
+        decoded = sum(metadata.decoded for metadata in self._arrays.values())
+        limit = read_limit(stored, minimum=MIN_ZARR_BYTES)
+        if decoded > limit:
+            fixed = fixed_columns(self.info)
+            lists = sum(array.decoded for name, array in self._arrays.items() if name not in fixed)
+            check_decoded(f"{self.where}: its lists", lists, limit)
+            explained = extent().decoded(self.info, len(self))
+            check_decoded(self.where, decoded, read_limit(stored, explained, MIN_ZARR_BYTES))
+
     def __len__(self) -> int:
-        return int(self._array("node_ptr").shape[0]) - 1
+        return max(self._arrays["node_ptr"].shape[0] - 1, 0)
 
     @property
     def groups(self) -> list[int]:
@@ -181,12 +237,13 @@ class ZarrShard:
         del group  # a Zarr shard has one group
         wanted = None if names is None else {*names, "edge_src", "edge_dst"}
         axes: dict[Axis, dict[str, Values]] = {"graph": {}, "node": {}, "edge": {}}
+        node_ptr, edge_ptr = self._numbers("node_ptr"), self._numbers("edge_ptr")
         for column in self.info.columns:
             if wanted is None or column.name in wanted:
                 axes[column.axis][column.name] = self._column(column)
         table = GraphTable(
-            node_ptr=self._numbers("node_ptr", "int64"),
-            edge_ptr=self._numbers("edge_ptr", "int64"),
+            node_ptr=node_ptr,
+            edge_ptr=edge_ptr,
             graph=axes["graph"],
             node=axes["node"],
             edge=axes["edge"],
@@ -201,73 +258,38 @@ class ZarrShard:
         yield self.read(names)
 
     def _column(self, column: Column) -> Values:
-        dtype = "uint8" if column.dtype == "text" else column.dtype
-        values = self._numbers(column.name, dtype, column.width)
         if not column.ragged:
-            return values
-        return Ragged(self._numbers(column.name + _PTR, "int64"), values)
+            return self._numbers(column.name)
+        return Ragged(self._numbers(column.name + _PTR), self._numbers(column.name))
 
-    def _array(self, name: str) -> zarr.Array[Any]:
+    @cached_property
+    def _store(self) -> ShardStore:
+        # Imported here: zarr is slow to import, and few gsx processes read it.
+        from gsx.storage.corpora.zarr_store import ShardStore
+
+        return ShardStore(self._location, self._arrays)
+
+    def _numbers(self, name: str) -> Array:
         import zarr
 
         try:
-            array = self._group.get(name)
-        except (ValueError, TypeError) as error:
+            array = zarr.open_array(self._store, path=name, mode="r", zarr_format=3)
+            values = np.asarray(array[...])
+        except (ValueError, TypeError, RuntimeError, OSError) as error:
             raise ArtifactError(f"{self.where}/{name} is damaged: {error}") from error
-        if not isinstance(array, zarr.Array):
-            raise ArtifactError(f"{self.where} has no array `{name}`")
-        return array
-
-    def _numbers(self, name: str, dtype: str, width: int | None = None) -> Array:
-        try:
-            values = np.asarray(self._array(name)[...])
-        except (ValueError, RuntimeError, OSError) as error:
-            raise ArtifactError(f"{self.where}/{name} is damaged: {error}") from error
-        row = () if width is None else (width,)
-        if values.dtype.name != dtype or values.shape[1:] != row:
-            raise ArtifactError(
-                f"{self.where}/{name} holds {values.dtype.name} rows of shape {values.shape[1:]}; "
-                f"the group describes {dtype} rows of shape {row}"
-            )
         values.flags.writeable = False  # tables share memory, as with Parquet
         return values
 
 
-def _check_metadata(group: Location) -> None:
-    """Raise ArtifactError for arrays that are not plain compressed numbers or lack chunks."""
-    try:
-        files = group.sizes()
-    except OSError as error:
-        raise ArtifactError(f"{group.url} cannot be read: {error}") from error
-    for path in files:
-        folder, _, name = path.rpartition("/")
-        if name != METADATA:
-            continue
-        where = f"{group.url}/{path}"
-        try:
-            metadata = json.loads(group.read_bytes(path, limit=MAX_METADATA_BYTES))
-            if metadata["node_type"] != "group":
-                _check_array(metadata, where, folder, files)
-        except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-            raise ArtifactError(f"{where} is not Zarr v3 metadata: {error!r}") from error
-
-
-def _check_array(metadata: dict[str, Any], where: str, folder: str, files: Collection[str]) -> None:
-    codecs = {str(codec["name"]) for codec in metadata["codecs"]}
-    dtype, grid = str(metadata["data_type"]), metadata["chunk_grid"]["name"]
-    if not codecs <= _CODECS or dtype not in _DTYPES or grid != "regular":
-        raise ArtifactError(
-            f"{where} has codecs {sorted(codecs)}, type {dtype} and grid {grid!r}; "
-            "gsx reads only plain numbers compressed with zstd."
-        )
-    shape, chunk = metadata["shape"], metadata["chunk_grid"]["configuration"]["chunk_shape"]
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size > MAX_ARRAY_BYTES:
-        raise ArtifactError(
-            f"{where} would decompress to {size} bytes, above the limit of {MAX_ARRAY_BYTES}"
-        )
-    counts = [-(-rows // step) for rows, step in zip(shape, chunk, strict=True)]
-    if math.prod(counts) > len(files) or any(
-        f"{folder}/c/{'/'.join(map(str, index))}" not in files for index in np.ndindex(*counts)
-    ):
-        raise ArtifactError(f"{where}: chunks are missing, which Zarr would read as zeros")
+def _row_shapes(info: CorpusInfo) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return type and row shape of every array of a shard."""
+    shapes: dict[str, tuple[str, tuple[int, ...]]] = {
+        "node_ptr": ("int64", ()),
+        "edge_ptr": ("int64", ()),
+    }
+    for column in info.columns:
+        dtype = "uint8" if column.dtype == TEXT else column.dtype
+        shapes[column.name] = (dtype, () if column.width is None else (column.width,))
+        if column.ragged:
+            shapes[column.name + _PTR] = ("int64", ())
+    return shapes

@@ -30,8 +30,9 @@ from gsx.storage.artifacts.manifest import (
     files_digest,
 )
 from gsx.storage.artifacts.publish import Identity, StageResult
+from gsx.storage.artifacts.safe_files import stamp_of
 from gsx.storage.artifacts.store import Artifact
-from gsx.storage.artifacts.verification_cache import is_verified, mark_verified
+from gsx.storage.artifacts.verification_cache import mark_verified
 from gsx.storage.artifacts.verify_files import (
     Problem,
     find_file_problems,
@@ -73,7 +74,8 @@ class Bundle:
 
         Files that this machine built or verified, and that are unchanged, are not hashed again.
         """
-        copy = self._copy_verified if _is_verified(artifact) else self.copy_file
+        verified = artifact.location.verified is not None
+        copy = self._copy_verified if verified else self.copy_file
         with ThreadPoolExecutor(PARALLEL_COPIES) as pool:
             futures = [pool.submit(copy, artifact, name) for name in names]
             try:
@@ -82,14 +84,15 @@ class Bundle:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        if copy == self._copy_verified and not _is_verified(artifact):
-            problem = Problem(MANIFEST, "lists files that changed during the copy")
-            raise_if_damaged(artifact.location, [problem])
 
     def _copy_verified(self, artifact: Artifact, name: str) -> None:
-        source = artifact.location.local
-        assert source is not None
-        shutil.copyfile(source / name, self._path(name))
+        with artifact.location.open(name) as source, self._path(name).open("wb") as copy:
+            stamp = stamp_of(source)
+            shutil.copyfileobj(source, copy, CHUNK)
+            unchanged = stamp_of(source) == stamp
+        if not unchanged and sha256_file(self.root / name) != artifact.manifest.files[name].sha256:
+            problem = Problem(name, "changed while it was copied")
+            raise_if_damaged(artifact.location, [problem])
         fsync_file(self.root / name)
         self.files[name] = artifact.manifest.files[name]
         self.fsynced.add(name)
@@ -121,11 +124,6 @@ class Bundle:
         return path
 
 
-def _is_verified(artifact: Artifact) -> bool:
-    root = artifact.location.local
-    return root is not None and is_verified(root, artifact.manifest)
-
-
 def build_bundle(
     target: Path,
     identity: Identity,
@@ -137,6 +135,7 @@ def build_bundle(
 
     ``run`` holds the bytes of the run record.
     """
+    location = Location.at(target)
     with translate_os_errors(str(target), consequence="Nothing was written there."):
         existing = _find_same_export(target, identity)
         if existing is not None:
@@ -151,8 +150,8 @@ def build_bundle(
             if run is not None:
                 (root / RUN_RECORD).write_bytes(run)
             _fsync_remaining(bundle)
-    mark_verified(target, manifest)
-    return Artifact(Location.at(target), manifest), False
+    mark_verified(location, manifest)
+    return Artifact(location, manifest), False
 
 
 def _fsync_remaining(bundle: Bundle) -> None:

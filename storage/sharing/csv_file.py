@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from gsx.escape import FORMULA, NUMBER, spreadsheet_text
 from gsx.ragged import Array
 
 Columns = Mapping[str, Array | Sequence[str]]
@@ -24,7 +27,8 @@ trailing comma after a single number and a decimal point in floats.
 def write_csv(path: Path, blocks: Iterable[Columns]) -> None:
     """Write consecutive blocks of rows as CSV (RFC 4180, UTF-8); only text is quoted.
 
-    NaN becomes an empty cell.
+    NaN becomes an empty cell. An apostrophe precedes text that a spreadsheet would run as a formula
+    (see `spreadsheet_text`).
     """
     options = pyarrow.csv.WriteOptions(
         include_header=False, quoting_style="needed", batch_size=1 << 16
@@ -32,14 +36,21 @@ def write_csv(path: Path, blocks: Iterable[Columns]) -> None:
     with path.open("wb") as stream:
         for index, columns in enumerate(blocks):
             if not index:
-                stream.write((",".join(columns) + "\n").encode())  # Arrow would quote the names
+                stream.write(_header(columns).encode())
             table = pa.table({name: _cells(values) for name, values in columns.items()})
             pyarrow.csv.write_csv(table, stream, options)
 
 
+def _header(names: Iterable[str]) -> str:
+    """Return the header line; Arrow would quote all names."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(map(spreadsheet_text, names))
+    return line.getvalue()
+
+
 def _cells(values: Array | Sequence[str]) -> Any:  # noqa: ANN401
     if not isinstance(values, np.ndarray):
-        return pa.array(values, pa.string())
+        return _spreadsheet_texts(pa.array(values, pa.string()))
     if values.ndim == 2:
         flat = pc.cast(pa.array(np.ascontiguousarray(values).reshape(-1)), pa.string())
         if values.dtype.kind == "f":
@@ -48,4 +59,15 @@ def _cells(values: Array | Sequence[str]) -> Any:  # noqa: ANN401
         starts = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
         cells = pc.binary_join(pa.ListArray.from_arrays(pa.array(starts), flat), ",")
         return pc.binary_join_element_wise(cells, "", ",") if values.shape[1] == 1 else cells
-    return pa.array(values, from_pandas=True)
+    cells = pa.array(values, from_pandas=True)
+    return _spreadsheet_texts(cells) if pa.types.is_string(cells.type) else cells
+
+
+def _spreadsheet_texts(texts: pa.StringArray) -> pa.StringArray:
+    """Return the texts as `spreadsheet_text` does."""
+    formulas = pc.and_not(
+        pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, NUMBER)
+    )
+    if not pc.any(formulas).as_py():
+        return texts
+    return pc.if_else(formulas, pc.binary_join_element_wise("'", texts, ""), texts)

@@ -11,29 +11,35 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from gsx.errors import ArtifactError, StoreError, UsageError
-from gsx.storage.artifacts.atomic_files import fsync_file, iter_files, translate_os_errors
-from gsx.storage.artifacts.digest import CHUNK, sha256_file
+from gsx.limits import FILES
+from gsx.storage.artifacts.atomic_files import fsync_file, translate_os_errors
+from gsx.storage.artifacts.digest import CHUNK, sha256_bytes, sha256_file
 from gsx.storage.artifacts.location import Location, translate_remote_errors
-from gsx.storage.artifacts.manifest import (
-    MANIFEST,
-    MAX_MANIFEST_BYTES,
-    SIDECARS,
-    SIGNATURE,
-    FileEntry,
-    Manifest,
-    decode_manifest,
-)
-from gsx.storage.artifacts.publish import lock_path, publish_directory
+from gsx.storage.artifacts.manifest import MANIFEST, FileEntry, Manifest
+from gsx.storage.artifacts.origin import Origin, read_origin, record_origin
+from gsx.storage.artifacts.publish import LOCKS, lock_path, publish_directory
 from gsx.storage.artifacts.publish_remote import require_create_only, upload_artifact
+from gsx.storage.artifacts.safe_files import (
+    make_directory,
+    regular_sizes,
+    remove_beneath,
+    remove_links,
+)
+from gsx.storage.artifacts.sidecars import read_sidecars
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.artifacts.verification_cache import mark_verified
-from gsx.storage.artifacts.verify_files import find_file_problems, raise_if_damaged, read_manifest
+from gsx.storage.artifacts.verify_files import (
+    find_size_problems,
+    raise_if_damaged,
+    read_manifest_bytes,
+)
 
 if TYPE_CHECKING:
     from gsx.storage.sharing.signing import PublicKey
@@ -41,38 +47,48 @@ if TYPE_CHECKING:
 TRANSFERS = ".transfers"
 PARALLEL_DOWNLOADS = 4
 """Files downloaded in parallel, to hide the latency of object stores."""
-MAX_FILES = 1_000_000
 _MIN_FREE = 64 << 20
 """Bytes that must stay free on a disk."""
 _KEPT = "Nothing was published; finished files are kept. Run the command again to resume."
 
 
-def push(artifact: Artifact, to: Store) -> tuple[Artifact, bool]:
-    """Copy a local artifact into another store; return the copy and whether it already existed."""
+def push(artifact: Artifact, to: Store, *, probe: bool = True) -> tuple[Artifact, bool]:
+    """Copy a local artifact into another store; return the copy and whether it already existed.
+
+    ``probe`` checks that an object store supports create-only writes, which takes three requests.
+    """
     if to.location.local is not None:
         return pull(artifact.location, to)
     if artifact.location.local is None:
         raise UsageError(
             f"{artifact.location.url} is not on this machine. Run `gsx pull` first, then push."
         )
-    existing = _find_same(to, artifact.manifest)
+    generations = to.generations(artifact.manifest.kind, artifact.manifest.key)
+    existing = _find_same(to, artifact.manifest) if generations else None
     if existing is not None:
         return existing, True
-    raise_if_damaged(artifact.location, find_file_problems(artifact.location, artifact.manifest))
-    require_create_only(to.location)
-    target = _next_generation(to, artifact.manifest)
-    if not upload_artifact(artifact.location.local, target, artifact.manifest):
+    raise_if_damaged(artifact.location, find_size_problems(artifact.location, artifact.manifest))
+    if probe:
+        require_create_only(to.location)
+    target = _next_generation(to, artifact.manifest, generations)
+    if not upload_artifact(artifact.location, target, artifact.manifest):
         raise StoreError(f"another publisher was first at {target.url}. Run the command again.")
     return Artifact(target, artifact.manifest), False
 
 
 def pull(
-    source: Location, into: Store, *, key: PublicKey | None = None, max_bytes: int | None = None
+    source: Location,
+    into: Store,
+    *,
+    key: PublicKey | None = None,
+    max_bytes: int | None = None,
+    reuse: bool = False,
 ) -> tuple[Artifact, bool]:
     """Copy the artifact at ``source`` into a local store.
 
     Return the copy and whether it already existed. With ``key``, the signature of the manifest is
-    verified before any file is read.
+    verified before any file is read. The copy replaces a build of the same key only with ``key`` or
+    ``reuse``.
     """
     if into.location.local is None:
         raise UsageError(f"{into.location.url} is remote. Pull into a local store, then push.")
@@ -81,33 +97,49 @@ def pull(
         from gsx.storage.sharing.signing import check_signature, read_signature
 
         check_signature(data, read_signature(source), key, source.url)
-    existing = _find_same(into, manifest)
-    if existing is not None:
-        return existing, True
+    origin = Origin(
+        source=source.url if source.local is None else source.root,
+        date=datetime.now(tz=UTC).date().isoformat(),
+        signed_by=key.name if key is not None else "",
+        reusable=reuse or key is not None,
+    )
     root = into.location.local
     with translate_os_errors(str(root), consequence=_KEPT):
+        root.mkdir(parents=True, exist_ok=True)
+        for name in (TRANSFERS, LOCKS):
+            make_directory(root, name)
         content = root / TRANSFERS / manifest.digest[:32]
-        lock_path(content).parent.mkdir(parents=True, exist_ok=True)
-        _require_space(root, manifest, max_bytes)
         with FileLock(lock_path(content)):
+            generations = into.generations(manifest.kind, manifest.key)
+            existing = _find_same(into, manifest) if generations else None
+            if existing is not None:
+                _raise_trust(existing, origin)
+                return existing, True
+            _require_space(root, manifest, max_bytes)
+            make_directory(root, f"{TRANSFERS}/{content.name}")
             _download(source, manifest, content)
             _write_manifest(source, data, content)
-            target = _next_generation(into, manifest)
-            local = target.local
-            assert local is not None
-            publish_directory(content, local)
-    mark_verified(local, manifest)
+            target = _next_generation(into, manifest, generations)
+            record_origin(target, origin)
+            publish_directory(content, target)
+    mark_verified(target, manifest)
     return Artifact(target, manifest), False
+
+
+def _raise_trust(existing: Artifact, origin: Origin) -> None:
+    """Let a pulled artifact replace builds if this pull allows it and the earlier one did not."""
+    recorded = read_origin(existing.location)
+    if recorded is not None and origin.reusable and not recorded.reusable:
+        record_origin(existing.location, origin)
 
 
 def _read_manifest(source: Location) -> tuple[bytes, Manifest]:
     """Return the original bytes of a manifest, which signatures cover, and the manifest."""
-    read_manifest(source)  # raises a specific error if the manifest is missing or invalid
-    data = source.read_bytes(MANIFEST, limit=MAX_MANIFEST_BYTES)
-    manifest = decode_manifest(data, f"{source.url}/{MANIFEST}")
-    if len(manifest.files) > MAX_FILES:
+    data, manifest = read_manifest_bytes(source)
+    if len(manifest.files) > FILES.value:
         raise ArtifactError(
-            f"{source.url} lists {len(manifest.files):,} files, above the limit of {MAX_FILES:,}."
+            f"{source.url} lists {len(manifest.files):,} files, above the limit of "
+            f"{FILES.value:,}. {FILES.advice}"
         )
     return data, manifest
 
@@ -120,9 +152,8 @@ def _find_same(store: Store, manifest: Manifest) -> Artifact | None:
     return Artifact.open(artifact.location)
 
 
-def _next_generation(store: Store, manifest: Manifest) -> Location:
-    """Return the location of the next generation of a key."""
-    existing = store.generations(manifest.kind, manifest.key)
+def _next_generation(store: Store, manifest: Manifest, existing: list[int]) -> Location:
+    """Return the location of the generation after the ``existing`` ones of a key."""
     return store.folder(manifest.kind, manifest.key, existing[-1] + 1 if existing else 1)
 
 
@@ -142,10 +173,10 @@ def _require_space(root: Path, manifest: Manifest, max_bytes: int | None) -> Non
 
 def _download(source: Location, manifest: Manifest, content: Path) -> None:
     """Download missing files to ``content`` and remove files that do not belong to it."""
-    content.mkdir(parents=True, exist_ok=True)
-    for path in list(iter_files(content)):
-        if path.is_symlink() or path.relative_to(content).as_posix() not in manifest.files:
-            path.unlink()
+    remove_links(content)
+    for path in list(regular_sizes(content)):
+        if path not in manifest.files:
+            remove_beneath(content, path)
     with ThreadPoolExecutor(PARALLEL_DOWNLOADS) as pool:
         futures = [
             pool.submit(_download_file, source, name, entry, content / name)
@@ -165,11 +196,12 @@ def _download_file(source: Location, name: str, entry: FileEntry, target: Path) 
             return
         target.unlink()
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f"{target.name}.part")
+    # Paths in a manifest never start with a dot.
+    partial = target.with_name(f".{sha256_bytes(name.encode())[:32]}.part")
     try:
         with partial.open("wb") as stream:
             digest = hashlib.sha256()
-            for chunk in _chunks(source, name, entry.size):
+            for chunk in _content(source, name, entry.size):
                 digest.update(chunk)
                 stream.write(chunk)
         if digest.hexdigest() != entry.sha256:
@@ -182,12 +214,19 @@ def _download_file(source: Location, name: str, entry: FileEntry, target: Path) 
         partial.unlink(missing_ok=True)
 
 
+def _content(source: Location, name: str, size: int) -> Iterator[bytes]:
+    """Yield the chunks of a file of exactly ``size`` bytes; a small remote one in one request."""
+    if source.local is None and not source.is_web and size < CHUNK:
+        with contextlib.suppress(FileNotFoundError, ArtifactError):
+            data = source.read_bytes(name, limit=size)
+            if len(data) == size:
+                yield data
+                return
+    yield from _chunks(source, name, size)
+
+
 def _chunks(source: Location, name: str, size: int) -> Iterator[bytes]:
     """Yield the chunks of a file of exactly ``size`` bytes; stop reading a longer file early."""
-    if source.local is not None and _is_link(source.local, name):
-        raise ArtifactError(
-            f"{source.url}/{name} is a symbolic link; artifacts contain regular files only."
-        )
     read = 0
     try:
         with translate_remote_errors(source), contextlib.closing(source.stream(name)) as stream:
@@ -205,15 +244,8 @@ def _chunks(source: Location, name: str, size: int) -> Iterator[bytes]:
         raise ArtifactError(f"{source.url}/{name} ended after {read:,} of {size:,} bytes. {_KEPT}")
 
 
-def _is_link(root: Path, name: str) -> bool:
-    parts = name.split("/")
-    return any((root / "/".join(parts[: n + 1])).is_symlink() for n in range(len(parts)))
-
-
 def _write_manifest(source: Location, manifest: bytes, content: Path) -> None:
-    """Write the original bytes of the manifest, and the run record and signature if present."""
-    for name in SIDECARS:
-        with contextlib.suppress(FileNotFoundError):
-            limit = 1 << (16 if name == SIGNATURE else 20)
-            (content / name).write_bytes(source.read_bytes(name, limit=limit))
-    (content / MANIFEST).write_bytes(manifest)
+    """Write the original bytes of the manifest, and a valid run record and signature."""
+    for name, data in {**read_sidecars(source), MANIFEST: manifest}.items():
+        (content / name).write_bytes(data)
+        fsync_file(content / name)

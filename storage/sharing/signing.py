@@ -14,17 +14,34 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from gsx.errors import ArtifactError, StoreError, UsageError
+from gsx.limits import MANIFEST_BYTES
 from gsx.storage.artifacts.atomic_files import atomic_write, translate_os_errors
 from gsx.storage.artifacts.location import Location
-from gsx.storage.artifacts.manifest import MANIFEST, MAX_MANIFEST_BYTES, SIGNATURE
+from gsx.storage.artifacts.manifest import MANIFEST, SIGNATURE, Manifest
+from gsx.storage.artifacts.safe_files import open_user_file
+from gsx.storage.artifacts.verify_files import read_manifest_bytes
 
 _PUBLIC, _PREHASHED = b"Ed", b"ED"
 _MAX_BYTES = 1 << 16
+_PRIME = 2**255 - 19
+_SMALL_ORDER = {
+    y.to_bytes(32, "little")
+    for y in (
+        0,
+        1,
+        _PRIME - 1,
+        _PRIME,
+        _PRIME + 1,
+        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD83D3D706A17C7,
+    )
+}
+"""Encodings of the points of order 1, 2, 4 and 8 (RFC 8032), without the sign bit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +119,8 @@ def read_public_key(path: Path) -> PublicKey:
         raise UsageError(
             f"{path} is not a public key. Pass a `.pub` file written by `gsx keygen` or minisign."
         )
+    if raw[10:41] + bytes([raw[41] & 0x7F]) in _SMALL_ORDER:
+        raise UsageError(f"{path} is a key of small order, which verifies forged signatures.")
     return PublicKey(raw[2:10], Ed25519PublicKey.from_public_bytes(raw[10:]), str(path))
 
 
@@ -116,7 +135,7 @@ def _decode_base64(text: str, size: int) -> bytes | None:
 
 def _read_lines(path: Path, what: str) -> list[str]:
     try:
-        with path.open("rb") as stream:
+        with open_user_file(path) as stream:
             return stream.read(_MAX_BYTES).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the {what} {path}: {error}") from error
@@ -131,7 +150,7 @@ def sign_manifest(location: Location, secret: Path, passphrase: bytes | None) ->
         key_id = bytes.fromhex(lines[0].removeprefix("number: "))
         pem = "\n".join(lines[1:]).encode()
         key = serialization.load_pem_private_key(pem, passphrase)
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError, UnsupportedAlgorithm) as error:
         raise UsageError(
             f"cannot use the secret key {secret}: {error}\n"
             "If it has a passphrase, set GSX_PASSPHRASE."
@@ -140,7 +159,7 @@ def sign_manifest(location: Location, secret: Path, passphrase: bytes | None) ->
         raise UsageError(
             f"{secret} is not a secret key. Pass a `.key` file written by `gsx keygen`."
         )
-    data = location.read_bytes(MANIFEST, limit=MAX_MANIFEST_BYTES)
+    data = location.read_bytes(MANIFEST, limit=MANIFEST_BYTES)
     signature = key.sign(_prehash(data))
     comment = f"file:{MANIFEST} hashed"
     global_signature = key.sign(signature + comment.encode())
@@ -178,10 +197,11 @@ def check_signature(manifest: bytes, signature: bytes, key: PublicKey, where: st
         ) from error
 
 
-def require_signature(location: Location, key: PublicKey) -> None:
-    """Raise ArtifactError unless ``key`` signed the manifest of the artifact at ``location``."""
-    manifest = location.read_bytes(MANIFEST, limit=MAX_MANIFEST_BYTES)
-    check_signature(manifest, read_signature(location), key, location.url)
+def read_signed_manifest(location: Location, key: PublicKey) -> Manifest:
+    """Return the manifest at ``location``; raise ArtifactError unless ``key`` signed its bytes."""
+    data, manifest = read_manifest_bytes(location)
+    check_signature(data, read_signature(location), key, location.url)
+    return manifest
 
 
 def read_signature(location: Location) -> bytes:

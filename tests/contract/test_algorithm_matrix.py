@@ -64,8 +64,9 @@ def test_the_config_accepts_every_algorithm_and_its_options():
 def test_every_field_of_the_config_is_a_shared_option_or_an_option_of_an_algorithm():
     shared = {name for name in config_fields() if name not in OPTIONS}
     assert shared == {
-        "source", "learner", "backbone", "width", "layers", "dropout", "epochs", "batch_size",
-        "samples", "coverage", "learning_rate", "schedule", "milestone", "augmented", "origins",
+        "source", "learner", "backbone", "width", "layers", "dropout", "epochs", "steps",
+        "batch_size", "samples", "coverage", "learning_rate", "schedule", "milestone", "augmented",
+        "origins", "weight_decay", "readout", "evaluate", "select", "counts", "strength",
         "env_balanced", "average", "seed", "precision", "device",
     }  # fmt: skip
 
@@ -150,7 +151,7 @@ def test_node_algorithms_reject_graph_labels(corpora, tmp_path, name):
     assert str(error.value) == (
         f"{name.upper()} needs node labels, but motif-size has graph labels. Use another "
         "algorithm: `erm`, `vrex`, `irm`, `groupdro`, `coral`, `dann`, `flag`, `mixup`, `lisa`, "
-        "`dir`, `gil`, `ciga`, `lisa-subgraph`."
+        "`dir`, `gil`, `ciga`, `lisa-subgraph`, `leci`, `prune`."
     )
     assert not list(tmp_path.rglob("weights*"))
 
@@ -160,7 +161,8 @@ def test_lisa_rejects_regression():
         check_applies("lisa", level="graph", task="regression", corpus="zinc")
     assert str(error.value) == (
         "LISA needs classes, but zinc is a regression task. Use another algorithm: `erm`, `vrex`, "
-        "`irm`, `groupdro`, `coral`, `dann`, `flag`, `mixup`, `dir`, `gil`, `lisa-subgraph`."
+        "`irm`, `groupdro`, `coral`, `dann`, `flag`, `mixup`, `dir`, `gil`, `lisa-subgraph`, "
+        "`prune`."
     )
     check_applies("mixup", level="graph", task="regression", corpus="zinc")
 
@@ -171,9 +173,11 @@ def without_environments(table):
 
 def test_only_algorithms_that_compare_environments_need_them(tmp_path):
     corpus = {"graph": write_small_corpus(tmp_path, without_environments, sizes=SIZES)}
-    with pytest.raises(StageError, match="`lisa` compares environments, but the training graphs"):
-        train(tmp_path, corpus, "graph", learner="lisa")
-    for name in ("mixup", "flag"):
+    for name in ("lisa", "leci"):
+        message = f"`{name}` compares environments, but the training graphs"
+        with pytest.raises(StageError, match=message):
+            train(tmp_path, corpus, "graph", learner=name)
+    for name in ("mixup", "flag", "prune"):
         model = train(tmp_path, corpus, "graph", learner=name, epochs=1)
         assert model.manifest.counts == {"graphs": 60}
 
@@ -203,7 +207,7 @@ def with_regression_labels(table):
     return table.with_columns(graph={"y": y, "label": label})
 
 
-@pytest.mark.parametrize("name", ["flag", "mixup"])
+@pytest.mark.parametrize("name", ["flag", "mixup", "prune"])
 def test_regression_is_supported(tmp_path, name):
     info = motif.corpus_info("motif-size")
     columns = tuple(

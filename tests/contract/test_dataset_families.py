@@ -12,7 +12,7 @@ from tests.support.run_stages import run_stage
 
 LISTED = [name for family in FAMILIES if family.listed for name in family.names]
 SYNTHETIC = [name for name in LISTED if not metadata_of(name).raw]
-SIZES = {"motif": 40, "fsmotif": 40}
+SIZES = {"motif": 40, "motif2": 40, "fsmotif": 40}
 """Number of graphs, by the start of the name; other datasets set it themselves."""
 
 

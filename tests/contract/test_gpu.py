@@ -7,7 +7,12 @@ import torch
 
 from gsx.seeds import rng
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
-from gsx.stages.nn.bridge_sampling import Attachments, BridgeSampler, EncodedNodes
+from gsx.stages.nn.bridge_sampling import (
+    Attachments,
+    BridgeSampler,
+    DrawnLatents,
+    PooledComponents,
+)
 from gsx.stages.train.algorithms import ALGORITHMS
 from gsx.stages.train.evaluate import evaluate
 from gsx.storage.corpora.corpus import Corpus
@@ -132,9 +137,14 @@ def bridges_between_graphs(model):
     attachments = Attachments(
         *(ptr[:10], sizes[:10], ptr[10:-1], sizes[10:], slots[:10], slots[10:])
     )
-    nodes = EncodedNodes(encoded.mean, encoded.std, encoded.count_features)
     stream = rng(0, "d")
-    sampler = BridgeSampler.from_encoded(model, nodes, stream, pairs="learned", counts="expected")
+    sampler = BridgeSampler(
+        model,
+        DrawnLatents.draw(model, encoded, stream),
+        PooledComponents(ptr, ptr[:-1]),
+        encoded.count_features,
+        "expected",
+    )
     return sampler.sample(attachments, stream)
 
 

@@ -1,5 +1,6 @@
 """The packaging table, the links in gsx/ and the folders on disk agree."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -39,3 +40,26 @@ def test_no_module_outgrows_a_sitting():
         if (lines := len(path.read_text().splitlines())) > 400
     }
     assert long == {}
+
+
+def pins(name):
+    """Return name → version of a file with pinned requirements; every one must have a hash."""
+    requirements = (ROOT / name).read_text().replace(" \\\n", "").splitlines()
+    pinned = {}
+    for line in requirements:
+        if line and not line.startswith("#"):
+            requirement, *hashes = line.split("    --hash=sha256:")
+            package, version = requirement.split(";")[0].strip().split("==")
+            pinned[re.sub(r"[-_.]+", "-", package).lower()] = version
+            assert name == "constraints.txt" or hashes, f"{package} has no hash"
+    return pinned
+
+
+def test_the_lock_files_pin_what_the_constraints_pin():
+    locks = ("requirements.lock", "requirements-bench.lock", "requirements-text.lock")
+    locked = {name: version for file in locks for name, version in pins(file).items()}
+    constraints = pins("constraints.txt")
+    only_locked = {"pip", "setuptools", "wheel", "appnope"}  # build tools, and macOS
+    assert locked.keys() - constraints.keys() == only_locked
+    assert {name: locked[name] for name in constraints} == constraints
+    assert locked["torch"] == "2.13.0"

@@ -1,13 +1,17 @@
 """Rules that every stage keeps: deterministic, atomic, traceable, and clear about bad input."""
 
+import shutil
+
 import pytest
 
 from gsx.errors import GsxError
 from gsx.pipeline.code_digest import code_digest
 from gsx.pipeline.recipe import parse_config
-from gsx.pipeline.stage_order import STAGES, stage_named
+from gsx.pipeline.stage_order import STAGES, json_files, stage_named
+from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.verify_corpus import verify_artifact
+from tests.support.hostile_artifacts import rewrite_manifest
 from tests.support.run_stages import run_stage, unchanged, write_small_corpus
 
 OPTIONS = {
@@ -17,6 +21,7 @@ OPTIONS = {
     "extract": {"node_epochs": 1, "set_epochs": 1},
     "bridge": {"epochs": 1},
     "mask": {"steps": 5},
+    "recommend": {"budget": 0, "recipes": ["drop-node"]},
     "generate": {"options": "011"},
     "augment": {"method": "drop-edge"},
     "train": {"source": "prepare", "width": 8, "epochs": 1, "batch_size": 20},
@@ -95,7 +100,39 @@ def test_the_run_record_holds_the_code_digest_of_the_stage(name, built):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_artifact_verifies(name, built):
     artifacts, _ = built
-    assert verify_artifact(artifacts[name].location).problems == ()
+    assert verify_artifact(artifacts[name].location, json_files=json_files).problems == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_json_file_has_a_type(name, built):
+    artifacts, _ = built
+    listed = {path for path in artifacts[name].manifest.files if path.endswith(".json")}
+    assert {path for path in listed if not path.startswith("zarr/")} == json_files(
+        stage_named(name).kind
+    ).keys()
+
+
+@pytest.mark.parametrize("content", [b"no JSON", b'"text"', b"[[[]]]", b'{"a": NaN}', None])
+@pytest.mark.parametrize("name", NAMES)
+def test_verification_reads_every_json_file_and_every_file_of_arrays(
+    name, content, built, tmp_path
+):
+    artifacts, _ = built
+    for path in artifacts[name].manifest.files:
+        if not path.endswith((".json", ".safetensors")):
+            continue
+        copy = shutil.copytree(artifacts[name].location.local, tmp_path / path.replace("/", "-"))
+        if content is None:
+            (copy / path).unlink()
+        else:
+            (copy / path).chmod(0o644)
+            (copy / path).write_bytes(content)
+        rewrite_manifest(copy)
+        problems = verify_artifact(Location.at(copy), json_files=json_files).problems
+        if content is not None or path.endswith(".json"):
+            assert problems, path
+        if not path.startswith("zarr/"):
+            assert {problem.path for problem in problems} <= {path}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -29,9 +29,9 @@ README = (ROOT / "README.md").read_text()
 RUNNABLE = ["README.md", "docs/usage.md"]
 """Pages whose blocks run in order in one empty directory."""
 
-PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")] + [
-    page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "cli.md"
-]
+PAGES = [
+    ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+] + [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "cli.md"]
 MEASURED = [
     "README.md",
     *(f"docs/{name}.md" for name in ("benchmarks", "results", "scale", "paper-map")),
@@ -40,7 +40,11 @@ MEASURED = [
 
 SOURCE = r"<!-- ((?:bench/)?results/[^:>]+?\.(?:json|csv)): (.+?) -->"
 FIGURE = re.compile(r"([-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)" + SOURCE)
-GENERATED = re.compile(r"<!-- (?:results: [^>]+|field|baselines) -->\n.*?<!-- end -->", flags=re.S)
+GENERATED = re.compile(
+    r"<!-- (?:results: [^>]+|field|baselines|selection rules) -->\n"
+    r".*?<!-- end -->",
+    flags=re.S,
+)
 
 
 def shell(command, cwd):

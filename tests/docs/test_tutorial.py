@@ -11,6 +11,7 @@ import pytest
 
 import gsx
 from experiments.update_docs import update_tables
+from gsx.cli.recipes import recipe_reference
 from gsx.cli.reference import reference
 from tests.support.artifacts import motif
 from tests.support.make_golden import pages
@@ -20,6 +21,10 @@ ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.
 
 def test_the_command_reference_is_up_to_date():
     assert (ROOT / "docs" / "cli.md").read_text() == reference(), "run `make docs`"
+
+
+def test_the_page_of_recipes_is_up_to_date():
+    assert (ROOT / "docs" / "recipes.md").read_text() == recipe_reference(), "run `make docs`"
 
 
 @pytest.mark.slow

@@ -75,4 +75,4 @@ def test_nan_outputs_are_reported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Trainer, "train_epoch", with_nan_bias)
     with pytest.raises(StageError, match="the network's outputs are NaN or infinite after epoch 0"):
-        train(tmp_path, corpus, epochs=3)
+        train(tmp_path, corpus, epochs=3, average=0.0)

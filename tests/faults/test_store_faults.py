@@ -36,9 +36,19 @@ def test_os_errors_are_translated(error, text):
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EINVAL, "x"), OSError("odd"), ValueError("x")])
-def test_unexpected_errors_keep_their_traceback(error):
-    with pytest.raises(type(error)) as caught, translate_os_errors("here", consequence="Lost."):
+@pytest.mark.parametrize("error", [OSError(errno.EINVAL, "x"), OSError("odd")])
+def test_unusual_errors_of_the_system_are_translated(error):
+    message = r"^cannot write to here: .*\. Lost\."
+    with (
+        pytest.raises(StoreError, match=message),
+        translate_os_errors("here", consequence="Lost."),
+    ):
+        raise error
+
+
+def test_other_errors_keep_their_traceback():
+    error = ValueError("x")
+    with pytest.raises(ValueError) as caught, translate_os_errors("here", consequence="Lost."):
         raise error
     assert caught.value is error
 
@@ -55,7 +65,7 @@ def test_a_store_that_is_a_file_is_named(tmp_path, words):
     assert result.code == 3
     assert result.err == (
         f"Error: {tmp_path}/store is a file, not a store.\n"
-        "Pass a directory with `--store DIR` or GSX_STORE.\n"
+        "  Pass a directory with `--store DIR` or GSX_STORE.\n"
     )
     assert (tmp_path / "store").read_text() == "not a store"
 
@@ -93,7 +103,7 @@ def test_a_store_variable_with_other_files_leaves_them_unchanged(tmp_path, monke
     (home / ".drafts" / "mail.txt").write_text("dear")
     before = contents(home)
     monkeypatch.setenv("GSX_STORE", str(home))
-    assert gsx("ls").out == "KIND  KEY  NAME  COUNT  SIZE  STAGE\n"
+    assert gsx("ls").out == "KIND  KEY  DATE  NAME  OPTIONS\n"
     assert gsx("prepare", "motif-size", "--num-graphs", 30).code == 0
     after = contents(home)
     assert {path: after[path] for path in before} == before
@@ -188,5 +198,5 @@ def test_a_read_only_store_is_reported(shared_folder):
     assert result.err == (
         f"Error: cannot write to {shared_folder}/store: Permission denied. Finished shards are "
         "kept; nothing was published.\n"
-        "Choose another location with `--store DIR`, or get write access.\n"
+        "  Choose another location with `--store DIR`, or get write access.\n"
     )

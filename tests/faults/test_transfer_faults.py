@@ -54,7 +54,7 @@ def half_uploaded(corpus):
 FAULTS = {
     tampered: "data/train-00000-of-00001.parquet",
     missing: "data/train-00000-of-00001.parquet",
-    of_a_newer_version: "has schema version 99; this gsx reads version 1",
+    of_a_newer_version: "has schema version 99; this gsx reads version 2",
     half_uploaded: "manifest.json",
 }
 

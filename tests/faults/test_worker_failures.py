@@ -271,3 +271,15 @@ def test_dozens_of_random_kills_lose_nothing(source, tmp_path):
     while sum(random_kills.kills.values()) < NUM_KILLS:
         random_kills.build()
     assert min(random_kills.kills.values()) > 0, random_kills.kills
+
+
+def test_a_terminated_client_ends_its_workers_without_warnings(source, store):
+    process = start(source, store, "--workers", 2)
+    assert wait_for_units(store, num_finished_units(store) + 2, process)
+    workers = worker_processes(process)
+    process.terminate()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGTERM
+    assert err == ""
+    assert have_ended(workers)
+    resume(source, store)

@@ -69,7 +69,9 @@ def test_perturbed_graphs_have_label_and_environment_of_their_parent(built, sour
     parent_node = np.repeat(parents.node_ptr[:-1], new.num_nodes) + number.values
     assert np.array_equal(new.node["node_truth"], parents.node["node_truth"][parent_node])
     quality = artifact.manifest.summary["quality"]["augment"]
-    assert quality["lost"] == pytest.approx(0.3, abs=0.1 if method == "mask-feature" else 0.03)
+    assert quality["removed_fraction"] == pytest.approx(
+        0.3, abs=0.1 if method == "mask-feature" else 0.03
+    )
     assert quality["overlap_with_held_out"] == 0
 
 
@@ -105,7 +107,7 @@ def test_no_changed_graph_equals_a_held_out_graph(built):
     parents = parents_of(new, corpus.table(split="train"))
     changed = new.num_nodes < parents.num_nodes
     assert not np.isin(wl_hashes(new)[changed], held_out).any()
-    assert quality["refused"]["held-out graph"] > 0
+    assert quality["rejected"]["held-out graph"] > 0
     assert quality["unchanged"] == (~changed).sum()
 
 
@@ -223,8 +225,8 @@ def test_augmented_molecules_have_no_smiles_and_the_manifest_warns(molecules, me
     new = augmented_graphs(artifact, method)
     assert set(decode_texts(new.lists("graph", "smiles"))) == {""}
     assert artifact.manifest.warnings[0] == (
-        f"graphs of {method} are no molecules: they have no SMILES, and features of atoms are not "
-        "computed anew"
+        f"graphs of {method} are not valid molecules: they have no SMILES, and atom features are "
+        "not recomputed"
     )
     source = Corpus(molecules["prepare"]).table(split="train")
     source_features = set(map(tuple, source.node["node_feat"].tolist()))
@@ -252,8 +254,8 @@ def test_replicas_are_rejected_for_labelled_graphs(built, method):
     with pytest.raises(UsageError) as error:
         augment(built, method, replicas=4)
     assert str(error.value) == (
-        "motif-size labels graphs; replicas are for labelled nodes. Set the number of graphs with "
-        "`--ratio` or `--count`."
+        "motif-size has graph labels; replicas are for labelled nodes. Set the number of graphs "
+        "with `--ratio` or `--count`."
     )
 
 
@@ -306,9 +308,12 @@ def test_dataset_card_names_the_method(built, tmp_path):
     done = command("export", artifact.key[:12], folder, "--store", built["folder"])
     assert done.code == 0, done.err
     card = (folder / "README.md").read_text()
-    assert "180 training graphs are synthetic: made from training graphs by drop-node." in card
+    assert (
+        "180 training graphs are synthetic. They were generated from training graphs by drop-node."
+        in card
+    )
     assert "Graph Structure Extrapolation (Li" not in card
-    assert "Graphs of drop-node have the label of the graph they were made of" in card
+    assert "Graphs of drop-node have the label of their parent" in card
     assert "as right as the extractor" not in card
 
 
@@ -322,7 +327,11 @@ def test_augmented_molecules_are_not_exported_as_molecules(molecules, tmp_path):
         assert done.code == 0, done.err
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["counts"]["train"] == source
-        assert manifest["dropped"][-1] == {"reason": "no molecules", "count": 30, "examples": []}
+        assert manifest["dropped"][-1] == {
+            "reason": "graphs without SMILES",
+            "count": 30,
+            "examples": [],
+        }
     assert len((tmp_path / "smi" / "train.smi").read_text().splitlines()) == source
 
 

@@ -162,8 +162,8 @@ def test_report_describes_replicas(nodes, method):
             (
                 method,
                 {},
-                f"{method} needs labelled graphs; planted-nodes labels nodes, and a replica must "
-                "keep all nodes of its graph. Use drop-edge or mask-feature.",
+                f"{method} needs labelled graphs; planted-nodes has node labels, and a replica "
+                "must keep all nodes of its graph. Use drop-edge or mask-feature.",
             )
             for method in ("drop-node", "g-mixup")
         ),
@@ -174,7 +174,7 @@ def test_report_describes_replicas(nodes, method):
             "`--augmented-only` out, and train with `--origin maskfeature`.",
         ),
         ("mask-feature", {"count": 5},
-         "planted-nodes labels nodes: set the number of replicas with `--replicas`"),
+         "planted-nodes has node labels: set the number of replicas with `--replicas`"),
     ],
 )  # fmt: skip
 def test_options_for_graphs_are_rejected_for_labelled_nodes(nodes, method, options, message):

@@ -1,20 +1,21 @@
 """The bridge stage and its model on small Motif corpora."""
 
 import json
-from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load
+from safetensors.numpy import load
 
 from gsx.errors import ArtifactError, StageError, UsageError
+from gsx.ragged import row_indices
 from gsx.seeds import rng
 from gsx.stages.bridge.cut_dataset import cross_pairs, cut_graphs, remove_middle_nodes
-from gsx.stages.bridge.stage import BridgeConfig, frequent_rows, resolve
+from gsx.stages.bridge.stage import BridgeConfig, resolve
+from gsx.stages.generate.splice.random_bridges import RandomBridges
+from gsx.stages.graphs.cut_frequencies import cut_frequencies, frequent_rows
 from gsx.stages.graphs.subgraphs import global_edges
-from gsx.stages.graphs.weighted_sampling import sample_without_replacement
 from gsx.stages.nn.bridge_diffusion import (
     DIFFUSION_STEPS,
     add_noise,
@@ -23,8 +24,17 @@ from gsx.stages.nn.bridge_diffusion import (
 )
 from gsx.stages.nn.bridge_features import fit_bridge_encoding
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
-from gsx.stages.nn.bridge_sampling import Attachments, BridgeSampler, EncodedNodes
+from gsx.stages.nn.bridge_sampling import (
+    Attachments,
+    BridgeSampler,
+    DrawnLatents,
+    PooledComponents,
+    pair_odds,
+)
+from gsx.stages.nn.pair_sampling import NodeRuns, draw_pairs
+from gsx.stages.prepare.synthetic import motif
 from tests.conftest import motif_split
+from tests.support.graph_tables import table_from_edges
 from tests.support.run_stages import corpus_without_edges, run_recipe, run_stage
 
 PREPARE = '[prepare]\ndataset = "motif-base"\nnum_graphs = 1500\n'
@@ -51,7 +61,7 @@ def load_model(artifact):
         artifact.location.read_bytes("model.json", limit=1 << 20), type=BridgeShape
     )
     weights = load(artifact.location.read_bytes("weights.safetensors", limit=1 << 30))
-    return BridgeModel.load(shape, weights, torch.device("cpu"))
+    return BridgeModel.load(shape, weights, torch.device("cpu"), "here")
 
 
 def test_bridges_score_above_random_pairs_and_pairs_of_the_same_degrees(quality):
@@ -68,6 +78,19 @@ def test_training_loss_decreases(artifact):
     history = json.loads(artifact.location.read_bytes("history.json", limit=1 << 20))
     assert len(history) == 6
     assert history[-1]["bridge"] < 0.8 * history[0]["bridge"]
+
+
+def test_training_stops_early_and_keeps_the_weights_of_the_best_epoch(tmp_path):
+    options = "[bridge]\nepochs = 40\npatience = 2\nepoch_graphs = 300\n"
+    artifact = run_recipe(tmp_path, PREPARE + options)["bridge"]
+    history = json.loads(artifact.location.read_bytes("history.json", limit=1 << 20))
+    likelihood = [row["held_out"] for row in history]
+    best = int(np.argmax(likelihood))
+    assert len(history) == best + 3 < 40
+    epochs = artifact.manifest.summary["quality"]["epochs"]
+    assert epochs == {"trained": len(history), "kept": best + 1}
+    fewer = run_recipe(tmp_path / "fewer", PREPARE + options.replace("= 2", "= 0"))["bridge"]
+    assert len(json.loads(fewer.location.read_bytes("history.json", limit=1 << 20))) == 40
 
 
 def test_same_recipe_gives_identical_bytes(artifact, tmp_path):
@@ -97,13 +120,11 @@ def test_grid_logits_equal_pair_logits(model):
     assert torch.allclose(grid.flatten(), pairs, atol=1e-5)
 
 
-def encoded_attachments(model, graphs=40):
-    """Return graphs, their encoding, and attachments of the first half to the second half."""
-    table = motif_split("train", 0, graphs)
-    encoded = model.encode(table)
-    half = graphs // 2
+def attachments_of_halves(table):
+    """Return attachments of the first half of some graphs to the second half."""
+    half = len(table) // 2
     slots = np.arange(half)
-    attachments = Attachments(
+    return Attachments(
         left_start=table.node_ptr[:half],
         left_count=table.num_nodes[:half],
         right_start=table.node_ptr[half:-1],
@@ -111,20 +132,54 @@ def encoded_attachments(model, graphs=40):
         left_slot=slots,
         right_slot=half + slots,
     )
-    return table, EncodedNodes(encoded.mean, encoded.std, encoded.count_features), attachments
 
 
-def sample_bridges(model, nodes, attachments, *, free=None, pairs="learned", counts="expected"):
+def sample_bridges(model, table, attachments, *, free=None, counts="expected", fixed=None):
+    """Sample bridges between graphs of a table, which is its own pool of components."""
     stream = rng(0, "d")
-    sampler = BridgeSampler.from_encoded(model, nodes, stream, pairs=pairs, counts=counts)
-    return sampler.sample(attachments, stream, free)
+    encoded = model.encode(table)
+    sampler = BridgeSampler(
+        model,
+        DrawnLatents.draw(model, encoded, stream),
+        PooledComponents(table.node_ptr, table.node_ptr[:-1]),
+        encoded.count_features,
+        counts,
+    )
+    return sampler.sample(attachments, stream, free, fixed)
 
 
-@pytest.mark.parametrize("pairs", ["learned", "random"])
 @pytest.mark.parametrize("counts", ["expected", "sampled"])
-def test_every_attachment_gets_distinct_bridges_between_its_components(model, pairs, counts):
-    table, nodes, attachments = encoded_attachments(model)
-    bridges = sample_bridges(model, nodes, attachments, pairs=pairs, counts=counts)
+def test_every_attachment_gets_distinct_bridges_between_its_components(model, counts):
+    table = motif_split("train", 0, 40)
+    bridges = sample_bridges(model, table, attachments_of_halves(table), counts=counts)
+    check_bridges(table, bridges)
+
+
+def test_random_bridges_need_no_model():
+    table = motif_split("train", 0, 40)
+    attachments = attachments_of_halves(table)
+    source = RandomBridges.from_graphs(table, motif.corpus_info("motif-size"), rng(0, "cuts"))
+    bridges = source.sample(attachments, rng(0, "d"))
+    check_bridges(table, bridges)
+    assert np.bincount(bridges.attachment).max() > 1
+
+
+def test_random_bridges_use_free_nodes_and_fixed_counts():
+    table = motif_split("train", 0, 40)
+    attachments = attachments_of_halves(table)
+    source = RandomBridges.from_graphs(table, motif.corpus_info("motif-size"), rng(0, "cuts"))
+    free = np.zeros(table.total_nodes, dtype=bool)
+    free[table.node_ptr[:-1]] = free[table.node_ptr[:-1] + 1] = True
+    free[table.node_ptr[3] : table.node_ptr[4]] = False
+    counts = np.full(20, 3)
+    bridges = source.sample(attachments, rng(0, "d"), free, counts)
+    assert np.bincount(bridges.attachment, minlength=20).tolist() == [3] * 3 + [0] + [3] * 16
+    assert free[bridges.left].all()
+    assert free[bridges.right].all()
+
+
+def check_bridges(table, bridges):
+    """Every attachment has distinct bridges from its left to its right graph."""
     assert set(bridges.attachment.tolist()) == set(range(20))
     assert (np.diff(bridges.attachment) >= 0).all()
     owner = np.repeat(np.arange(len(table)), table.num_nodes)
@@ -135,47 +190,58 @@ def test_every_attachment_gets_distinct_bridges_between_its_components(model, pa
 
 
 def test_only_free_nodes_get_bridges(model):
-    table, nodes, attachments = encoded_attachments(model)
+    table = motif_split("train", 0, 40)
     free = np.zeros(table.total_nodes, dtype=bool)
     free[table.node_ptr[:-1]] = True
     free[table.node_ptr[3]] = False
-    bridges = sample_bridges(model, nodes, attachments, free=free)
+    bridges = sample_bridges(model, table, attachments_of_halves(table), free=free)
     assert bridges.attachment.tolist() == [row for row in range(20) if row != 3]
     assert np.isin(bridges.left, table.node_ptr).all()
 
 
-def test_single_bridges_equal_those_sampled_from_all_masked_pairs(model, monkeypatch):
-    shape = msgspec.structs.replace(model.shape, largest_count=1)
-    single = replace(model, shape=shape)
-    table, nodes, attachments = encoded_attachments(model)
-    free = rng(0, "free").random(table.total_nodes) < 0.4
-    free[table.node_ptr[2] : table.node_ptr[3]] = False
-    bridges = sample_bridges(single, nodes, attachments, free=free)
-    assert bridges.attachment.tolist() == [row for row in range(20) if row != 2]
-
-    def sample_from_all_pairs(run, free, stream):
-        ptr = run.attachments.ptr
-        owner = np.repeat(np.arange(len(run.attachments)), np.diff(ptr))
-        left, right = run.attachments.node_pairs(np.arange(ptr[-1]), owner)
-        odds = np.exp(np.clip(run.logits(), -30, 30)) * (free[left] & free[right])
-        one = np.ones(len(ptr) - 1, np.int64)
-        attachment, pair = sample_without_replacement(odds, ptr, one, stream)
-        return attachment, *run.attachments.node_pairs(pair, attachment)
-
-    monkeypatch.setattr(
-        "gsx.stages.nn.bridge_sampling._sample_single_bridges", sample_from_all_pairs
+def test_fixed_counts_replace_the_expected_number(model):
+    table = motif_split("train", 0, 40)
+    fixed = np.where(np.arange(20) % 2, 7, 0)
+    bridges = sample_bridges(model, table, attachments_of_halves(table), fixed=fixed)
+    assert np.bincount(bridges.attachment)[1::2].tolist() == [7] * 10
+    plain = sample_bridges(model, table, attachments_of_halves(table))
+    assert np.bincount(bridges.attachment)[::2].tolist() == (
+        np.bincount(plain.attachment)[::2].tolist()
     )
-    expected = sample_bridges(single, nodes, attachments, free=free)
-    assert bridges.left.tolist() == expected.left.tolist()
-    assert bridges.right.tolist() == expected.right.tolist()
 
 
-def test_bridges_do_not_depend_on_the_block_size(model, monkeypatch):
-    _, nodes, attachments = encoded_attachments(model)
-    bridges = sample_bridges(model, nodes, attachments)
-    monkeypatch.setattr("gsx.stages.nn.bridge_sampling.BLOCK_PAIRS", 50)
-    small_blocks = sample_bridges(model, nodes, attachments)
-    assert bridges.left.tolist() == small_blocks.left.tolist()
+def test_components_of_a_pool_get_the_bridges_of_their_own_encodings(model):
+    """A table of splices repeats and reorders the components of the pool."""
+    pool = motif_split("train", 0, 30)
+    ids = rng(1, "ids").integers(0, 30, 40)
+    table = pool.take(ids)
+    attachments = attachments_of_halves(table)
+    stream = rng(0, "d")
+    latents = DrawnLatents.draw(model, model.encode(pool), stream)
+    components = PooledComponents(table.node_ptr, pool.node_ptr[ids])
+    sampler = BridgeSampler(model, latents, components, np.zeros((40, 0)), "expected")
+    bridges = sampler.sample(attachments, stream)
+    left, right = components.pool_nodes(bridges.left), components.pool_nodes(bridges.right)
+    assert np.array_equal(pool.node["node_feat"][left], table.node["node_feat"][bridges.left])
+    owner = row_indices(pool.node_ptr)
+    assert owner[left].tolist() == ids[bridges.attachment].tolist()
+    assert owner[right].tolist() == ids[20 + bridges.attachment].tolist()
+
+
+def test_pairs_are_drawn_in_proportion_to_their_odds(model):
+    """Frequencies of many draws of one bridge agree with the odds of the decoder."""
+    table = motif_split("train", 0, 2)
+    draws = 40_000
+    latents = DrawnLatents.draw(model, model.encode(table), rng(0, "z"))
+    left, right = table.num_nodes.tolist()
+    runs = NodeRuns(*(np.full(draws, value) for value in (0, left, left, right)))
+    wanted = np.ones(draws, dtype=np.int64)
+    _, pair = draw_pairs(latents.terms, runs, wanted, 1, rng(0, "u").random((draws, 1)))
+    grid = np.divmod(np.arange(left * right), right)
+    odds = pair_odds(model, latents.latent, grid[0], left + grid[1])
+    share = np.bincount(pair, minlength=left * right) / draws
+    assert share == pytest.approx(odds / odds.sum(), abs=4 * np.sqrt(0.25 / draws))
+    assert np.corrcoef(share, odds)[0, 1] > 0.99
 
 
 def test_diffusion_model_with_bridge_nodes_trains_and_samples(tmp_path):
@@ -185,8 +251,8 @@ def test_diffusion_model_with_bridge_nodes_trains_and_samples(tmp_path):
     quality = artifact.manifest.summary["quality"]
     assert quality["edge_auc"] > 0.7
     assert quality["bridge_node"] == {"accuracy": 1.0, "most_frequent": 1.0}
-    _, nodes, attachments = encoded_attachments(model)
-    bridges = sample_bridges(model, nodes, attachments)
+    table = motif_split("train", 0, 40)
+    bridges = sample_bridges(model, table, attachments_of_halves(table))
     assert set(bridges.attachment.tolist()) == set(range(20))
 
 
@@ -261,11 +327,22 @@ def test_frequent_rows_are_sorted_by_frequency():
     assert frequent_rows(np.zeros((4, 0))) == ((), ())
 
 
+def test_cut_frequencies_count_the_edges_that_cuts_remove():
+    tree = table_from_edges((4, [(0, 1), (1, 2), (2, 3)]))
+    attributed = tree.with_columns(edge={"edge_attr": np.ones((6, 2), dtype=np.int8)})
+    frequencies = cut_frequencies(attributed, rng(0, "cut"))
+    assert frequencies.counts.tolist() == [1.0]
+    assert frequencies.attributes == ((1.0, 1.0),)
+    cycle = table_from_edges((4, [(0, 1), (1, 2), (2, 3), (3, 0)]))
+    assert cut_frequencies(cycle, rng(0, "cut")).counts.tolist() == [0.0, 1.0]
+    isolated = table_from_edges((1, []))
+    assert cut_frequencies(isolated, rng(0, "cut")).counts.tolist() == [1.0]
+
+
 def test_weights_of_another_architecture_are_rejected(model):
     shape = msgspec.structs.replace(model.shape, width=8)
-    weights = {name: torch.from_numpy(value) for name, value in model.weights().items()}
-    with pytest.raises(ArtifactError, match="weights of the encoder do not match"):
-        BridgeModel.load(shape, weights, torch.device("cpu"))
+    with pytest.raises(ArtifactError, match=r"here: the weights do not match `model\.json`"):
+        BridgeModel.load(shape, model.weights(), torch.device("cpu"), "here")
 
 
 @pytest.mark.parametrize(

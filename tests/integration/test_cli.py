@@ -9,9 +9,10 @@ import time
 import pytest
 
 COMMANDS = (
-    "augment", "datasets", "describe", "diff", "doctor", "evaluate", "export", "fetch", "gc",
-    "generate", "keygen", "lineage", "ls", "prepare", "pretrain", "pull", "push", "report", "run",
-    "show", "sign", "table", "train", "tune", "verify",
+    "augment", "compare", "datasets", "describe", "diff", "doctor", "evaluate", "export", "fetch",
+    "gc", "generate", "keygen", "lineage", "ls", "predict", "prepare", "pretrain", "pull", "push",
+    "recipes", "recommend", "report", "run", "show", "sign", "table", "tag", "train", "tune",
+    "unseal", "verify",
 )  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def test_an_identical_run_reuses_the_artifact(prepared):
 
 
 def test_progress_is_hidden_if_stderr_is_not_a_terminal(tmp_path):
-    assert gsx("prepare", "motif-size", "--num-graphs", "60", cwd=tmp_path).stderr == ""
+    assert gsx("prepare", "motif-size", "--num-graphs", "1500", cwd=tmp_path).stderr == ""
 
 
 def test_quiet_prints_nothing(tmp_path):
@@ -230,8 +231,8 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path):
          "--ratios takes three fractions such as 0.8/0.1/0.1; got `1/2`"),
         (("prepare", "--smiles", "x.csv", "--target", "y"), 2,
          "no file x.csv. Pass an existing file: `gsx prepare --smiles FILE.csv`."),
-        (("prepare", "motif-size", "--domain", "size"), 2,
-         "motif-size has no option `domain`. It has no options."),
+        (("prepare", "motif-size-concept", "--domain", "size"), 2,
+         "motif-size-concept has no option `domain`. It has no options."),
         (("prepare", "motif-size", "--num-graphs", "0"), 2, "num_graphs must be in 1.."),
         (("prepare", "motif-size", "--frm", "zarr"), 2, "No such option '--frm'"),
         (("show",), 2, "Name one, or use `--kind KIND --latest`."),
@@ -259,7 +260,7 @@ def test_user_errors_print_one_line_and_set_the_exit_code(tmp_path, words, code,
 def test_a_bug_prints_its_traceback_and_exits_with_1(tmp_path):
     code = (
         "import sys; from gsx.cli.main import main\n"
-        "import gsx.stages.prepare.synthetic.motif as m\n"
+        "from gsx.stages.prepare.synthetic.motif_dataset import MotifDataset as m\n"
         "def boom(*a, **k): raise ZeroDivisionError('bug')\n"
         "m.build = boom\n"
         "sys.argv = ['gsx', 'prepare', 'motif-size', '--num-graphs', '60']; main()\n"

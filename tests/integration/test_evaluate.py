@@ -51,7 +51,7 @@ def scores(artifact):
 def test_evaluation_reproduces_the_scores_of_training(trained):
     model = trained["models"][0]
     evaluation = evaluate(model, Corpus(trained["corpus"]), "weights.safetensors", CPU)
-    selected = scores(model)["ood_val"]
+    selected = scores(model)["last"]
     row = evaluation["splits"]["ood_test"]
     assert (row["graphs"], row["score"], row["undefined"]) == (60, selected["ood_test"], None)
     assert row["interval"][0] < row["score"] < row["interval"][1]
@@ -67,7 +67,7 @@ def test_several_models_give_means_and_intervals_over_models(trained):
     keys = [model.key for model in trained["models"]]
     document = json.loads(gsx("evaluate", *keys, trained["corpus"].key, "--json", *store).stdout)
     row = document["splits"]["ood_test"]
-    expected = [scores(model)["ood_val"]["ood_test"] for model in trained["models"]]
+    expected = [scores(model)["last"]["ood_test"] for model in trained["models"]]
     assert document["model_keys"] == keys
     assert document["differ_in"] == []
     assert row["scores"] == expected
@@ -77,7 +77,7 @@ def test_several_models_give_means_and_intervals_over_models(trained):
     margin = 12.706205 * np.std(expected, ddof=1) / np.sqrt(2)
     assert row["interval"] == pytest.approx([row["mean"] - margin, row["mean"] + margin], abs=1e-3)
     text = gsx("evaluate", *keys, trained["corpus"].key, *store).stdout.splitlines()
-    assert text[0] == "weights of the best epoch by ood_val"
+    assert text[0] == "weights of the last epoch"
     assert text[1].split() == ["SPLIT", "WHICH", "GRAPHS", "ACCURACY", "STD", "95", "%"]
 
 

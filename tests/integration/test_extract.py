@@ -19,7 +19,7 @@ RECIPE = '[prepare]\ndataset = "motif-base"\nnum_graphs = 2000\n[extract]\nset_e
 
 
 def read_subgraphs(artifact):
-    return load(artifact.location.read_bytes("pieces.safetensors", limit=1 << 30))
+    return load(artifact.location.read_bytes("subgraphs.safetensors", limit=1 << 30))
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +47,14 @@ def test_metrics_are_reported_per_environment(quality):
     truth = quality["causal"]["per_environment"]
     assert [row["env_id"] for row in truth] == [0, 1, 2]
     assert all(row["iou"] > 0.8 for row in truth)
-    predictions = quality["label_told_per_environment"]
+    predictions = quality["held_out_scores_per_environment"]
     assert [row["env_id"] for row in predictions] == [0, 1, 2]
-    assert all(row["piece"] > row["rest"] for row in predictions)
+    assert all(row["subgraph"] > row["rest"] for row in predictions)
 
 
 def test_causal_subgraph_predicts_the_label_and_the_remaining_graph_does_not(quality):
-    accuracy = quality["label_told_held_out"]
-    assert accuracy["piece"] > 0.85
+    accuracy = quality["held_out_scores"]
+    assert accuracy["subgraph"] > 0.85
     assert accuracy["rest"] < 0.6
 
 
@@ -107,12 +107,12 @@ def test_pair_extractor_writes_the_same_kind_of_artifact(tmp_path):
         "causal.safetensors",
         "environmental.safetensors",
         "history.json",
-        "pieces.safetensors",
         "quality.json",
+        "subgraphs.safetensors",
     ]
     quality = manifest.summary["quality"]
     assert set(quality["causal"]) == {"node_auc", "iou", "exact", "per_environment"}
-    assert set(quality["label_told_held_out"]) == {"piece", "rest", "whole"}
+    assert set(quality["held_out_scores"]) == {"subgraph", "rest", "whole"}
     subgraphs = read_subgraphs(extractor)
     assert not (subgraphs["causal"] & subgraphs["environmental"]).any()
 
@@ -140,7 +140,7 @@ def test_sparse_features_are_rejected():
     [
         ({"width": 0}, "width must be at least 1; got 0"),
         ({"node_epochs": 0}, "node_epochs must be at least 1; got 0"),
-        ({"largest_piece": 1}, "largest_piece must be at least 2; got 1"),
+        ({"max_causal_nodes": 1}, "max_causal_nodes must be at least 2; got 1"),
         ({"largest_weight": 0.5}, "largest_weight must be at least 1; got 0.5"),
         ({"partners": 0}, "partners must be at least 1; got 0"),
     ],

@@ -68,7 +68,7 @@ def augmented(built):
 @pytest.fixture(scope="module")
 def subgraphs(built):
     """Nodes of causal and environmental subgraphs of the training graphs."""
-    return load(built["extract"].location.read_bytes("pieces.safetensors", limit=1 << 30))
+    return load(built["extract"].location.read_bytes("subgraphs.safetensors", limit=1 << 30))
 
 
 def of_origin(table, name):
@@ -161,12 +161,15 @@ def test_labels_follow_from_provenance(source, augmented):
     whole = augmented.graph["origin"][row_indices(parents.ptr)] == ORIGINS.index("g_whole")
     coefficients = np.where(whole | (slot == 0), 1.0, 0.0)
     expected = average_labels(source.graph["y"][rows], coefficients, np.diff(parents.ptr))
-    assert np.array_equal(expected, augmented.graph["y"])
+    merged = augmented.graph["origin"] == ORIGINS.index("g_inv")
+    assert np.array_equal(expected[~merged], augmented.graph["y"][~merged])
+    hashes = wl_hashes(augmented.filter(merged))
+    for value in np.unique(hashes):  # equal causal subgraphs have one label
+        assert len(np.unique(augmented.graph["y"][merged][hashes == value], axis=0)) == 1
 
 
 def test_labels_are_hard_if_all_components_agree(augmented):
-    for name in ("g_inv", "g_inv_env"):
-        assert (of_origin(augmented, name).graph["label"] >= 0).all()
+    assert (of_origin(augmented, "g_inv_env").graph["label"] >= 0).all()
     whole = of_origin(augmented, "g_whole")
     assert ((whole.graph["y"].max(axis=1) == 1) == (whole.graph["label"] >= 0)).all()
 
@@ -245,7 +248,8 @@ def test_manifest_holds_quality_metrics_of_every_option(built, source, augmented
     assert metrics["distinct"] == len(np.unique(wl_hashes(whole)))
     assert metrics["overlap_with_held_out"] == 0
     assert metrics["disconnected"] == 0
-    assert quality["option_1"]["label_entropy"] == 0
+    assert quality["option_2"]["label_entropy"] == 0
+    assert quality["option_1"]["label_conflicts"] == 0
     assert metrics["soft_labels"] == pytest.approx((whole.graph["label"] < 0).mean(), abs=1e-6)
 
 
@@ -259,13 +263,29 @@ def test_held_out_graphs_are_redrawn_and_counted(folder, built, monkeypatch):
     table = Corpus(redrawn).table()
     assert not np.isin(wl_hashes(table), held_out).any()
     metrics = redrawn.manifest.summary["quality"]["option_3"]
-    assert metrics["refused"] == {"held-out graph": 5}
+    assert metrics["rejected"] == {"held-out graph": 5}
     assert metrics["accepted_at_first"] == 0.9
     same = wl_hashes(plain) == wl_hashes(table)
     assert same.sum() == 45
 
 
 # Variants
+
+
+@pytest.mark.parametrize("rule", ["merge", "reject", "keep"])
+def test_equal_graphs_of_option_1_have_one_label_unless_all_are_kept(folder, built, rule):
+    options = {"options": "100", "count": 700, "label_conflicts": rule, "min_causal_nodes": 4}
+    corpus = generate(folder, built, **options)
+    table = Corpus(corpus).table(env=3)
+    hashes, y = wl_hashes(table), table.dense("graph", "y")
+    pairs = len(np.unique(np.column_stack([hashes.astype(np.float64), y]), axis=0))
+    quality = corpus.manifest.summary["quality"]["option_1"]
+    counts = quality["causal_subgraphs"]
+    assert counts["in_conflict"] > 0
+    assert counts["too_small"] < counts["subgraphs"] == 600
+    assert quality["label_conflicts"] == pairs - len(np.unique(hashes))
+    assert (quality["label_conflicts"] > 0) == (rule == "keep")
+    assert table.num_nodes.min() >= 4
 
 
 def test_without_bridges_components_are_disconnected(folder, built):
@@ -281,7 +301,7 @@ def test_without_bridges_components_are_disconnected(folder, built):
         {"bridges": "random"},
         {"bridge_count": "sampled"},
         {"partners": "same-class"},
-        {"partners": "same-piece", "attach": "chain", "f": [6, 8]},
+        {"partners": "same-component", "attach": "chain", "f": [6, 8]},
         {"balanced": True, "attach": "star"},
     ],
 )
@@ -294,7 +314,7 @@ def test_options_give_connected_graphs(folder, built, options):
     assert is_connected(table).all()
     if options.get("partners") == "same-class":
         assert (table.graph["label"] >= 0).all()
-    if options.get("partners") == "same-piece":
+    if options.get("partners") == "same-component":
         parents = of_origin(table, "g_whole").lists("graph", "provenance.parents")
         assert all(
             len(set(parents.values[a:b].tolist())) == 1

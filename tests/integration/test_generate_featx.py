@@ -72,7 +72,7 @@ def test_extrapolated_graphs_form_one_environment_after_those_of_the_source(buil
     quality = generate(built).manifest.summary["quality"]["featx"]
     assert quality["graphs"] == 300
     assert quality["of"] == {"source": 300}
-    assert quality["moved_features"] == 6
+    assert quality["extrapolated_features"] == 6
     assert quality["overlap_with_held_out"] == 0
 
 
@@ -247,7 +247,7 @@ def test_no_extrapolated_graph_equals_a_held_out_graph(tmp_path):
     held_out = wl_hashes(Corpus(corpus).table(split="ood_test"))
     assert not np.isin(wl_hashes(extrapolated_graphs(artifact)), held_out).any()
     assert quality["overlap_with_held_out"] == 0
-    assert quality["refused"]["held-out graph"] > 0
+    assert quality["rejected"]["held-out graph"] > 0
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_report_describes_the_extrapolation(built, tmp_path, options, expected):
     command("report", artifact.key[:12], "--out", page, "--store", built["folder"])
     shown = page.read_text()
     assert "300 graphs (source 300)" in shown
-    assert "6 of 12 features of planted-graphs are called non-causal" in shown
+    assert "6 of 12 features of planted-graphs are non-causal" in shown
     assert not [text for text in expected if text not in shown]
 
 
@@ -293,8 +293,8 @@ def test_categorical_features_stay_categorical(tmp_path):
     mask = run_stage(tmp_path, "mask", {"steps": 60}, {"prepare": corpus})
     built = {"folder": tmp_path, "prepare": corpus, "mask": mask}
     assert (
-        "called non-causal, because environments explain them and labels do not: color"
-        in (mask.manifest.summary["words"])
+        "non-causal: they depend on the environment and not on the label (color); 1 kept."
+        in (mask.manifest.summary["description"])
     )
     features = extrapolated_graphs(generate(built, ratio=3.0)).node["node_feat"]
     assert features.dtype == np.uint8
@@ -369,7 +369,7 @@ def test_command_trains_a_mask_and_extrapolates_features(built, tmp_path):
     assert [step["step"] for step in json.loads(with_mask.out)["steps"]] == ["generate"]
     repeated = command("generate", key, "--featx", "--options", "000", "--replicas", 3, *store)
     assert repeated.code == 2
-    assert "labels graphs; replicas are for labelled nodes. Set the number of graphs" in (
+    assert "has graph labels; replicas are for labelled nodes. Set the number of graphs" in (
         repeated.err
     )
     lonely = command("generate", key, "--featx-features", "all", *store)
@@ -377,16 +377,16 @@ def test_command_trains_a_mask_and_extrapolates_features(built, tmp_path):
     assert "--featx-features applies to feature extrapolation; add --featx" in lonely.err
     alone = command("generate", key, "--domain", "0..1", *store)
     assert alone.code == 2
-    assert "--domain applies to feature extrapolation; add --featx" in alone.err
+    assert "--feature-range applies to feature extrapolation; add --featx" in alone.err
     both = command("generate", key, "--featx", "--mask", "abc", "--domain", "0..1", *store)
     assert both.code == 2
-    assert "--mask and --domain exclude each other" in both.err
+    assert "--mask and --feature-range exclude each other" in both.err
     wider = command(
         "generate", key, "--featx", "--count", 9, "--domain", "-90..90", "--json", *store
     )
     steps = {step["step"]: step["key"] for step in json.loads(wider.out)["steps"]}
     learned = command("show", steps["mask"], "--json", *store)
-    assert json.loads(learned.out)["summary"]["domains"] == ["-90..90"]
+    assert json.loads(learned.out)["summary"]["feature_ranges"] == ["-90..90"]
     unused = command("generate", key, "--options", "001", "--mask", built["mask"].key[:12], *store)
     assert "--mask has no effect with these options; leave it out" in unused.err
     shown = command("show", output["key"], *store)

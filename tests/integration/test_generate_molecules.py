@@ -92,7 +92,7 @@ def test_splices_are_connected_and_none_was_rejected_as_invalid(built, spliced):
     assert is_connected(spliced).all()
     for number in (1, 2, 3):
         quality = built["generate"].manifest.summary["quality"][f"option_{number}"]
-        assert "not a molecule" not in quality["refused"]
+        assert "not a molecule" not in quality["rejected"]
 
 
 def test_no_ring_and_no_multiple_bond_is_cut(built, spliced):

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 CODE = """
-import json, resource, sys
+import json, sys
 import numpy as np
 from gsx.stages.prepare.synthetic import motif
 from gsx.stages.graphs.splice import add_edges
+from gsx.storage.artifacts.run_record import peak_memory_mib
 from gsx.table import GraphTable, concat
 from tests.conftest import motif_split
 from tests.support.run_stages import run_stage, write_small_corpus
@@ -39,11 +40,10 @@ folder = sys.argv[1]
 corpus = write_small_corpus(folder, with_giants)
 inputs = {"prepare": corpus}
 inputs["bridge"] = run_stage(folder, "bridge", {"epochs": 1}, inputs)
-options = {"options": "001", "f": [2, 3], "partners": "same-piece", "count": 60}
+options = {"options": "001", "f": [2, 3], "partners": "same-component", "count": 60}
 spliced = run_stage(folder, "generate", options, inputs)
 quality = spliced.manifest.summary["quality"]["option_3"]
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"max_nodes": quality["max_nodes"], "peak_mib": peak}))
+print(json.dumps({"max_nodes": quality["max_nodes"], "peak_mib": peak_memory_mib()}))
 """
 
 

@@ -60,7 +60,7 @@ def test_colors_are_selected_as_non_causal(tmp_path, dataset):
     assert quality["truth"]["f1"] >= 0.95
     shown = json.loads(command("show", mask.key, "--store", tmp_path, "--json").out)
     assert shown["quality"] == quality
-    assert "called non-causal" in shown["summary"]["words"]
+    assert "non-causal" in shown["summary"]["description"]
 
 
 def test_artifact_contains_scores_features_and_history(tmp_path):
@@ -74,11 +74,11 @@ def test_artifact_contains_scores_features_and_history(tmp_path):
     )
     assert arrays["score"] == pytest.approx(expected)
     assert (arrays["low"] < arrays["high"]).all()
-    roles = json.loads(mask.location.read_bytes("called.json", limit=1 << 20))
+    roles = json.loads(mask.location.read_bytes("features.json", limit=1 << 20))
     assert sorted(roles["non_causal"], key=int) == ["6", "7", "8", "9", "10", "11"]
     assert sorted(roles["kept"], key=int) == ["0", "1", "2", "3", "4", "5"]
-    assert roles["words"].startswith("6 of 12 features of planted-nodes are called non-causal")
-    assert "; 6 are kept as they are." in roles["words"]
+    assert roles["description"].startswith("6 of 12 features of planted-nodes are non-causal")
+    assert "; 6 kept." in roles["description"]
     history = json.loads(mask.location.read_bytes("history.json", limit=1 << 20))
     losses = [row["label_loss"] for row in history["losses"]]
     assert np.mean(losses[-20:]) < 0.9 * np.mean(losses[:5])
@@ -216,7 +216,7 @@ def test_constant_feature_is_never_masked_and_is_counted(tmp_path):
     corpus = write_planted(tmp_path, table.with_columns(node={"node_feat": features}), info)
     mask = run_mask(tmp_path, corpus)
     assert read_arrays(mask)["mask"][9] == 0
-    assert mask.manifest.summary["words"].endswith("; 6 are kept as they are, 1 never vary.")
+    assert mask.manifest.summary["description"].endswith("; 6 kept, 1 constant.")
 
 
 def test_masks_of_all_or_no_features_have_a_warning(tmp_path):
@@ -231,17 +231,17 @@ def test_masks_of_all_or_no_features_have_a_warning(tmp_path):
         return run_mask(tmp_path / name, corpus).manifest.warnings
 
     assert warnings("a", spurious) == (
-        "every feature of planted-nodes that varies is called non-causal: labels must be told "
-        "from structure, or from what features have in common between nodes",
+        "all varying features of planted-nodes are non-causal, so a model must predict labels from "
+        "structure, or from relations between the features of different nodes",
     )
     assert warnings("b", causal) == (
-        "No feature of planted-nodes is called non-causal: nothing to extrapolate.",
+        "No feature of planted-nodes is non-causal, so there is nothing to extrapolate.",
     )
 
 
 def test_configured_ranges_replace_inferred_ones(tmp_path):
     corpus = write_planted(tmp_path, *planted_nodes(300))
-    mask = run_mask(tmp_path, corpus, steps=5, domains=["-9..9", "2-3=-20..20", "5=-8..8"])
+    mask = run_mask(tmp_path, corpus, steps=5, feature_ranges=["-9..9", "2-3=-20..20", "5=-8..8"])
     arrays = read_arrays(mask)
     assert arrays["low"].tolist() == [-9, -9, -20, -20, -9, -8, -9, -9, -9, -9, -9, -9]
     assert arrays["high"].tolist() == [9, 9, 20, 20, 9, 8, 9, 9, 9, 9, 9, 9]
@@ -250,8 +250,8 @@ def test_configured_ranges_replace_inferred_ones(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1", "`1` is not a feature range. Write LOW..HIGH, LOW..HIGH:STEP or FEATURE=LOW..HIGH, "
-              "such as 0..1, 0..255:1 or 0-2=0..1."),
+        ("1", "`1` is not a feature range. Write LOW..HIGH, LOW..HIGH:STEP, +PERCENT% or "
+              "FEATURE=LOW..HIGH, such as 0..1, 0..255:1, +50% or 0-2=0..1."),
         ("2..1", "feature range `2..1`: LOW must be less than HIGH"),
         ("0..1:0.3", "feature range `0..1:0.3`: STEP must divide HIGH - LOW"),
         ("5-2=0..1", "feature range `5-2=0..1`: the first feature must not exceed the last"),
@@ -259,7 +259,7 @@ def test_configured_ranges_replace_inferred_ones(tmp_path):
 )  # fmt: skip
 def test_invalid_ranges_are_rejected(text, message):
     with pytest.raises(UsageError) as error:
-        resolve(MaskConfig(domains=(text,)))
+        resolve(MaskConfig(feature_ranges=(text,)))
     assert str(error.value) == message
 
 
@@ -306,12 +306,12 @@ def test_colors_have_the_range_0_to_1_whatever_the_training_data(tmp_path):
     assert read_arrays(mask)["low"].tolist() == [0, 0, 0]
     assert read_arrays(mask)["high"].tolist() == [1, 1, 1]
     assert read_arrays(mask)["step"].tolist() == [0, 0, 0]
-    assert mask.manifest.summary["domains"] == ["0..1"]
-    same = run_stage(tmp_path, "mask", {"steps": 5, "domains": ["0..1"]}, inputs)
+    assert mask.manifest.summary["feature_ranges"] == ["0..1"]
+    same = run_stage(tmp_path, "mask", {"steps": 5, "feature_ranges": ["0..1"]}, inputs)
     assert same.manifest.digest == mask.manifest.digest
-    other = run_stage(tmp_path, "mask", {"steps": 5, "domains": ["1=0..1:1"]}, inputs)
+    other = run_stage(tmp_path, "mask", {"steps": 5, "feature_ranges": ["1=0..1:1"]}, inputs)
     assert read_arrays(other)["step"].tolist() == [0, 1, 0]
-    assert other.manifest.summary["domains"] == ["0..1", "1=0..1:1"]
+    assert other.manifest.summary["feature_ranges"] == ["0..1", "1=0..1:1"]
 
 
 def test_dataset_ranges_do_not_apply_to_other_data_of_the_same_name():
@@ -326,6 +326,30 @@ def test_ranges_are_parsed():
     assert parse_feature_range("-1.5..2e1").low == -1.5
     assert parse_feature_range("3=0..255:1").step == 1
     assert parse_feature_range("0-2=0..1").last == 2
+
+
+def test_ranges_widen_by_a_fraction_of_their_width():
+    """Continuous, integer grid, two values, constant."""
+    inferred = FeatureRanges(
+        np.array([0.0, 0, 0, 5]), np.array([4.0, 9, 1, 5]), np.array([0.0, 1, 1, 0])
+    )
+    ranges = override_ranges(inferred, ["+50%"], "d")
+    assert ranges.low.tolist() == [-2, -4, 0, 5]
+    assert ranges.high.tolist() == [6, 13, 1, 5]
+    assert ranges.step.tolist() == inferred.step.tolist()
+    only = override_ranges(inferred, ["1=+100%"], "d")
+    assert only.high.tolist() == [4, 18, 1, 5]
+
+
+def test_ranges_by_name():
+    inferred = FeatureRanges(np.zeros(2), np.ones(2), np.zeros(2))
+    names = ["length", "a=b"]
+    assert override_ranges(inferred, ["length=0..9"], "d", names).high.tolist() == [9, 1]
+    assert override_ranges(inferred, ["a=b=+100%"], "d", names).high.tolist() == [1, 2]
+    with pytest.raises(UsageError, match="d has no feature `width`; its features are length, a=b"):
+        override_ranges(inferred, ["width=0..9"], "d", names)
+    with pytest.raises(UsageError, match="its 2 features have no names and are numbered from 0"):
+        override_ranges(inferred, ["width=0..9"], "d")
 
 
 @pytest.mark.parametrize("name", ["steps", "width"])

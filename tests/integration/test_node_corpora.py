@@ -143,12 +143,12 @@ def test_a_report_counts_features_that_recur_in_held_out_splits():
     assert actual["shift"]["ood_test"]["domains_of_training"] == 0
     assert list(node_warnings(actual)) == [
         "environment 1 has training nodes of one class only",
-        "1 nodes of id_val (100.0%) have the features of a training node, 0 of them have only "
-        "such of another label",
-        "1 nodes of ood_test (50.0%) have the features of a training node, 1 of them have only "
-        "such of another label",
-        "environments 0 and 1 look alike: 100.0% of the nodes of one have the features of a node "
-        "of the other",
+        "1 nodes of id_val (100.0%) have the features of a training node, 0 of them only "
+        "of nodes with another label",
+        "1 nodes of ood_test (50.0%) have the features of a training node, 1 of them only "
+        "of nodes with another label",
+        "environments 0 and 1 have similar features: 100.0% of the nodes of one have the "
+        "features of a node of the other",
     ]
 
 

@@ -80,9 +80,7 @@ def test_a_corpus_is_pulled_over_plain_http(ours, theirs, web):
     assert result.code == 0, result.err
     output = json.loads(result.out)
     assert (output["digest"], output["reused"]) == (artifact.manifest.digest, False)
-    assert contents(ours.find("corpus", artifact.key).location.local) == contents(
-        artifact.location.local
-    )
+    assert contents(ours.resolve(artifact.key).location.local) == contents(artifact.location.local)
     by_key = gsx("pull", artifact.key, "--from", f"{web}/theirs", "--store", ours.location.url)
     assert "already there" in by_key.out
 
@@ -106,9 +104,7 @@ def test_a_corpus_goes_to_s3_and_comes_back(ours, theirs, s3):
     assert "already there" in gsx("push", artifact.key[:12], s3, "--store", theirs.location.url).out
     back = gsx("pull", artifact.key[:12], "--from", s3, "--store", ours.location.url)
     assert back.code == 0, back.err
-    assert contents(ours.find("corpus", artifact.key).location.local) == contents(
-        artifact.location.local
-    )
+    assert contents(ours.resolve(artifact.key).location.local) == contents(artifact.location.local)
 
 
 def test_an_interrupted_push_resumes_and_is_invisible_until_then(theirs, s3, monkeypatch):
@@ -226,7 +222,7 @@ def half_uploaded(given):
 
 def newer(given):
     document = json.loads((given / MANIFEST).read_text())
-    (given / MANIFEST).write_text(json.dumps({**document, "schema": 2}))
+    (given / MANIFEST).write_text(json.dumps({**document, "schema": 3}))
 
 
 def escaping(given):
@@ -243,7 +239,7 @@ def escaping(given):
         (missing, r"data/a\.bin is missing"),
         (link, r"data/a\.bin is a symbolic link"),
         (half_uploaded, r"is not an artifact: it has no manifest\.json"),
-        (newer, r"has schema version 2; this gsx reads version 1"),
+        (newer, r"has schema version 3; this gsx reads version 2"),
         (escaping, r"Paths must stay inside the artifact"),
     ],
 )
@@ -318,3 +314,31 @@ def test_a_key_without_its_store_is_explained(ours):
         "Error: `0123456789ab` is neither a directory nor a URL. If it is a key, name its store: "
         "`gsx pull 0123456789ab --from STORE`.\n",
     )
+
+
+def test_a_push_with_lineage_lists_only_its_own_artifacts(tmp_path, s3, monkeypatch):
+    """The requests of an artifact do not depend on the number of artifacts in the store."""
+    import s3fs
+
+    ours, there = Store.at(tmp_path / "ours"), Store.at(s3)
+    last, chain = None, []
+    for size in range(6):
+        parents = () if last is None else (parent_of(last),)
+        last = blob(ours, config={"size": size}, parents=parents)
+        chain.append(last.key)
+    listed = []
+    find = s3fs.S3FileSystem.find
+
+    def counting(self, path, **options):
+        found = find(self, path, **options)
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "find", counting)
+    assert gsx("push", last.key, s3, "--with-lineage", "--store", ours.location.url).code == 0
+    assert [artifact.key for artifact in there.artifacts()] == sorted(chain)
+    assert len(listed) <= 3 * len(chain)
+    assert max(listed) == 0
+    again = gsx("push", last.key, s3, "--with-lineage", "--store", ours.location.url)
+    assert again.out.count("already there") == len(chain)
+    assert max(listed) <= len(last.manifest.files) + 2

@@ -231,7 +231,7 @@ def test_missing_credentials_are_reported(faulty_stores):
     assert result.code == 3
     assert result.err == (
         "Error: cannot access locked://bucket: NoCredentialsError: Unable to locate credentials\n"
-        "Check the URL, the network and the credentials in your environment.\n"
+        "  Check the URL, the network and the credentials in your environment.\n"
     )
 
 

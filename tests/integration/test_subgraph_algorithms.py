@@ -1,4 +1,4 @@
-"""DIR, GIL, CIGA and LiSA train, resume, are evaluated and tuned, and reject other corpora."""
+"""Algorithms on subgraphs train, resume, are evaluated and tuned, and reject other corpora."""
 
 import msgspec
 import numpy as np
@@ -22,12 +22,14 @@ from gsx.storage.corpora.corpus import Corpus
 from tests.support.run_stages import run_stage, stop_training, unchanged, write_small_corpus
 
 CPU = torch.device("cpu")
-SUBGRAPH_ALGORITHMS = ("dir", "gil", "ciga", "lisa-subgraph")
+SUBGRAPH_ALGORITHMS = ("dir", "gil", "ciga", "lisa-subgraph", "leci", "prune")
 WIDTH = 8
 
 
-def backbone_shape(ratio, width):
+def backbone_shape(name, ratio, width):
+    rule = algorithm_named(name).edge_rule
     select = {} if ratio is None else {"select": EdgeSelection(ratio=ratio)}
+    select = {"select": EdgeSelection(rule=rule)} if rule else select
     return BackboneShape(backbone="gin", features=1, width=width, layers=3, outputs=3, **select)
 
 
@@ -44,7 +46,7 @@ def train(folder, corpus, **options):
     return run_stage(folder, "train", {**SMALL, **options}, {"prepare": corpus})
 
 
-@pytest.mark.parametrize("name", ["dir", "lisa-subgraph"])
+@pytest.mark.parametrize("name", ["dir", "lisa-subgraph", "leci", "prune"])
 def test_a_resumed_run_gives_the_same_bytes(tmp_path, monkeypatch, corpus, name):
     options = {"learner": name, "dropout": 0.2, "average": 0.9}
     whole = train(tmp_path / "whole", corpus, **options)
@@ -65,8 +67,9 @@ def test_a_published_model_selects_the_same_edges_as_in_training(tmp_path, corpu
         assert evaluation["splits"][split]["score"] == expected[split]
     description = msgspec.json.decode(model.location.read_bytes("model.json", limit=1 << 20))
     option = algorithm_named(name).options().get("causal_ratio")
-    ratio = description["shape"].get("select", {}).get("ratio")
-    assert ratio == (option.default if option else None)
+    select = description["shape"].get("select", {})
+    assert select.get("ratio") == (option.default if option else None)
+    assert select.get("rule") == algorithm_named(name).edge_rule
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +79,8 @@ def data():
         task="classification",
         metric="accuracy",
         train=sort_edges(table),
-        env=np.zeros(300, dtype=np.int64),
-        num_envs=1,
+        env=np.arange(300) % 2,
+        num_envs=2,
         held_out={},
     )
 
@@ -85,12 +88,13 @@ def data():
 @pytest.mark.parametrize("name", SUBGRAPH_ALGORITHMS)
 def test_accuracy_is_better_than_chance(data, name):
     config = resolve(TrainConfig(learner=name, width=32, epochs=15, batch_size=100))
-    shape = backbone_shape(config.causal_ratio, config.width)
+    shape = backbone_shape(name, config.causal_ratio, config.width)
     network = build_network(shape, 0.0, torch_stream(0, "w"), torch_stream(0, "d"))
     algorithm = build_algorithm(config, shape, data, CPU)
     trainer = Trainer(config, network, algorithm, data.train, data, CPU, None)
     losses = [trainer.train_epoch(number) for number in range(config.epochs)]
-    assert losses[-1] < losses[0]
+    first = 2 if name == "prune" else 0  # epochs without its penalties
+    assert losses[-1] < losses[first]
     evaluator = Evaluator(data.train, shape, metric="accuracy", task="classification", device=CPU)
     assert evaluator.score(network, 0) > 42  # three classes: 33 by chance
 
@@ -107,6 +111,19 @@ def test_ciga_rejects_regression():
     check_applies("dir", level="graph", task="regression", corpus="zinc")
 
 
+def test_leci_rejects_regression_and_prune_does_not():
+    with pytest.raises(StageError, match="LECI needs classes, but zinc is a regression task"):
+        check_applies("leci", level="graph", task="regression", corpus="zinc")
+    check_applies("prune", level="graph", task="regression", corpus="zinc")
+
+
+@pytest.mark.parametrize("name", ["dir", "leci", "prune"])
+def test_one_layer_is_enough(tmp_path, corpus, name):
+    model = train(tmp_path, corpus, learner=name, layers=1, epochs=1)
+    description = msgspec.json.decode(model.location.read_bytes("model.json", limit=1 << 20))
+    assert description["shape"]["select"]["layers"] == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -117,6 +134,10 @@ def test_ciga_rejects_regression():
         ({"learner": "gil", "inferred_envs": 1}, "inferred_envs must be at least 2; got 1"),
         ({"learner": "lisa-subgraph", "generators": 1}, "generators must be at least 2; got 1"),
         ({"learner": "lisa-subgraph", "kl_weight": float("nan")}, "kl_weight must not be negat"),
+        ({"learner": "leci", "label_penalty": -1.0}, "label_penalty must not be negative"),
+        ({"learner": "leci", "edge_budget": 0.5}, "edge_budget is an option of `prune`, not of"),
+        ({"learner": "prune", "edge_budget": 1.0}, "edge_budget must be between 0 and 1; got 1.0"),
+        ({"learner": "prune", "aligned_edges": 0.0}, "aligned_edges must be between 0 and 1"),
     ],
 )
 def test_invalid_options_are_rejected(options, message):
@@ -129,7 +150,10 @@ def test_defaults_are_filled_in_and_other_algorithms_keep_their_keys():
     assert (ciga.causal_ratio, ciga.hinge, ciga.penalty, ciga.generators) == (0.6, 0.0, 1.0, None)
     assert resolve(TrainConfig(learner="gil")).inferred_envs == 3
     erm = msgspec.to_builtins(resolve(TrainConfig()))
-    added = ("causal_ratio", "hinge", "inferred_envs", "generators", "kl_weight")
+    added = (
+        "causal_ratio", "hinge", "inferred_envs", "generators", "kl_weight", "label_penalty",
+        "edge_prior", "edge_budget", "aligned_edges", "align_weight",
+    )  # fmt: skip
     assert all(erm[name] == STAGE.added_options[name] for name in added)
 
 

@@ -12,7 +12,7 @@ from tests.support.cluster import environment
 pytestmark = pytest.mark.timeout(900)
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 SCRIPT = """
-import sys, torch
+import psutil, sys, torch
 from pathlib import Path
 from contextlib import nullcontext
 from gsx.stages.nn.training_loop import TrainingOptions, train_network
@@ -26,6 +26,9 @@ with process_group() if len(sys.argv) > 2 else nullcontext(0) as rank:
     loss = lambda rows: ((net(x[rows]).squeeze(1) - y[rows]) ** 2).mean()
     options = TrainingOptions(name="line", epochs=3)
     train_network(net, loss, 256, options, seed=0, progress=lambda _: None)
+    sockets = psutil.Process().net_connections("inet")
+    listening = {s.laddr.ip for s in sockets if s.status == psutil.CONN_LISTEN}
+    assert listening == ({"127.0.0.1"} if world_size() > 1 else set()), listening
     if rank == 0:
         weights = [*net.weight.flatten().tolist(), net.bias.item()]
         print(world_size(), *weights, file=open(sys.argv[1], "w"))

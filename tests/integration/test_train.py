@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
 from gsx.cli.main import cli
 from gsx.errors import StageError, UsageError
+from gsx.schema import ORIGINS, SPLITS
 from gsx.stages.prepare.synthetic import motif
 from gsx.stages.train.curves_svg import curves_svg
+from gsx.stages.train.data import read_train
+from gsx.stages.train.held_out_parents import COLUMNS, hold_out_parents
 from gsx.stages.train.stage import TrainConfig, resolve
+from gsx.storage.corpora.corpus import Corpus
 from tests.support.run_stages import (
     attributed,
     attributed_info,
@@ -25,6 +30,7 @@ from tests.support.run_stages import (
 )
 
 SIZES = {"train": 180, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_test": 30}
+OOD_TEST = SPLITS.index("ood_test")
 SMALL = {"width": 16, "epochs": 2, "batch_size": 32}
 RECIPE = """
 [prepare]
@@ -79,11 +85,12 @@ def test_an_artifact_contains_weights_of_every_rule_curves_and_scores(artifacts)
     curves = json.loads(artifacts["train"].location.read_bytes("curves.json", limit=1 << 20))
     assert [curve["epoch"] for curve in curves] == list(range(8))
     assert curves[-1]["loss"] < curves[0]["loss"]
-    best = max(curves, key=lambda curve: (curve["ood_val"], curve["epoch"]))
+    best = max(curves, key=lambda curve: (curve["ood_val"], -curve["epoch"]))
     selected = scores(artifacts["train"])["ood_val"]
     assert selected["epoch"] == best["epoch"]
     assert selected["ood_test"] == best["ood_test"]
     assert scores(artifacts["train"])["last"]["epoch"] == 7
+    assert artifacts["train"].manifest.summary["quality"]["selected"] == "last"
 
 
 def test_the_same_training_gives_the_same_bytes(artifacts, tmp_path):
@@ -139,6 +146,39 @@ def test_a_run_resumes_on_another_kind_of_device(tmp_path, monkeypatch):
     assert [curve["epoch"] for curve in curves] == [0, 1, 2]
 
 
+def last_weights(model):
+    return load_file(model.location.local / "weights-last.safetensors")
+
+
+def test_weight_decay_is_the_l2_penalty_of_adam(tmp_path):
+    """With a penalty far above all gradients, Adam moves every weight towards 0 by its rate."""
+    corpus = write_small_corpus(tmp_path, unchanged, sizes={"train": 180})
+    options = {"epochs": 1, "batch_size": 180, "schedule": "constant", "learning_rate": 1e-3,
+               "average": 0.0}  # fmt: skip
+    decayed = last_weights(train(tmp_path, corpus, weight_decay=1e6, **options))
+    # The initial weights: a learning rate that changes no float32.
+    initial = last_weights(train(tmp_path, corpus, **{**options, "learning_rate": 1e-30}))
+    for name in ("classify.weight", "layers.0.reduce.weight"):
+        before, after = initial[name], decayed[name]
+        assert np.allclose(after - before, -1e-3 * np.sign(before), atol=1e-6), name
+
+
+@pytest.mark.parametrize("readout", ["sum", "mean+size"])
+def test_models_with_other_readouts_are_evaluated(tmp_path, readout):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    model = train(tmp_path, corpus, readout=readout)
+    options = ("--store", tmp_path, "--selection", "last", "--json")
+    evaluation = json.loads(gsx("evaluate", model.key, corpus.key, *options).stdout)
+    assert evaluation["splits"]["ood_test"]["score"] == scores(model)["last"]["ood_test"]
+    assert digest(model) != digest(train(tmp_path, corpus))
+
+
+@pytest.mark.parametrize("learner", ["dann", "mixup", "ciga", "lisa-subgraph", "gil"])
+def test_readouts_work_with_algorithms_that_read_features(tmp_path, learner):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    train(tmp_path, corpus, readout="mean+size", learner=learner, epochs=1)
+
+
 def test_the_learning_rate_follows_the_schedule(tmp_path):
     corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
 
@@ -186,6 +226,114 @@ def test_held_out_labels_and_ground_truth_do_not_affect_weights(tmp_path):
     permuted = write_small_corpus(tmp_path, shuffled_labels, sizes=SIZES)
     assert plain.manifest.digest != permuted.manifest.digest
     assert digest(train(tmp_path, plain)) == digest(train(tmp_path, permuted))
+
+
+def shuffled_test_labels(table):
+    """Reverse the order of the labels of test splits."""
+    tested = np.isin(table.dense("graph", "split"), [SPLITS.index("id_test"), OOD_TEST])
+    order = np.arange(len(table))
+    order[tested] = order[tested][::-1]
+    y, label = table.dense("graph", "y")[order], table.dense("graph", "label")[order]
+    return table.with_columns(graph={"y": y, "label": label})
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_validation_alone_leaves_no_trace_of_test_splits(tmp_path, cached):
+    options = {"evaluate": "validation", "epochs": 3, "average": 0.9}
+    corpora = [
+        write_small_corpus(tmp_path, change, sizes=SIZES)
+        for change in (unchanged, shuffled_test_labels)
+    ]
+    if cached:
+        for corpus in corpora:
+            Corpus(corpus).hot(build=True)
+    plain, permuted = (train(tmp_path, corpus, **options) for corpus in corpora)
+    assert corpora[0].manifest.digest != corpora[1].manifest.digest
+    assert plain.manifest.files == permuted.manifest.files
+    assert plain.manifest.summary == permuted.manifest.summary
+    for name in plain.manifest.files:
+        limit = 1 << 20
+        content = plain.location.read_bytes(name, limit=limit)
+        assert content == permuted.location.read_bytes(name, limit=limit)
+        assert b"_test" not in content
+    everything = train(tmp_path, corpora[0], **{**options, "evaluate": "all"})
+    assert digest(everything) == digest(plain)
+    assert "evaluate" not in everything.manifest.config
+    assert everything.manifest.key != plain.manifest.key
+
+
+def test_validation_alone_reads_no_file_of_a_test_split(tmp_path, monkeypatch):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    read, plain = [], Corpus.read_group
+
+    def recording(self, group, columns):
+        read.append(self.shards[group[0]].split)
+        return plain(self, group, columns)
+
+    monkeypatch.setattr(Corpus, "read_group", recording)
+    train(tmp_path, corpus, evaluate="validation")
+    assert set(read) == {"train", "id_val", "ood_val"}
+
+
+def test_the_first_of_equally_good_epochs_is_selected(tmp_path):
+    """With a learning rate that changes no weight, all epochs are equal."""
+    corpus = write_small_corpus(tmp_path, unchanged, sizes=SIZES)
+    model = train(tmp_path, corpus, learning_rate=1e-30, epochs=3, select="ood_val", average=0.9)
+    curves = json.loads(model.location.read_bytes("curves.json", limit=1 << 20))
+    values = [curve["id_val"] for curve in curves]
+    assert scores(model)["id_val"]["epoch"] == values.index(max(values))
+    assert scores(model)["last"]["epoch"] == 2
+
+
+def test_a_rule_needs_its_validation_set(artifacts, tmp_path):
+    corpus = write_small_corpus(tmp_path, unchanged, sizes={"train": 180, "id_val": 30})
+    with pytest.raises(StageError, match=r"motif-size has no split `ood_val`.*--select last"):
+        train(tmp_path, corpus, select="ood_val")
+    with pytest.raises(StageError, match=r"no augmented training graphs of held-out parents"):
+        train(tmp_path, corpus, select="augmented")
+    with pytest.raises(UsageError, match="replicas of nodes have no held-out parents"):
+        resolve(TrainConfig(backbone="gcn", select="augmented"))
+
+
+def test_augmented_graphs_of_held_out_parents_select_an_epoch(artifacts, tmp_path):
+    inputs = {"generate": artifacts["generate"]}
+    options = {**SMALL, "epochs": 4, "select": "augmented"}
+    model, again = (run_stage(tmp_path / store, "train", options, inputs) for store in ("a", "b"))
+    assert model.manifest.digest == again.manifest.digest
+    curves = json.loads(model.location.read_bytes("curves.json", limit=1 << 20))
+    values = [curve["augmented"] for curve in curves]
+    assert scores(model)["augmented"]["epoch"] == values.index(max(values))
+    assert model.manifest.summary["quality"]["selected"] == "augmented"
+    assert "weights-augmented.safetensors" in model.manifest.files
+    assert model.manifest.counts["graphs"] < 540
+    store = ("--store", tmp_path / "a", "--json")
+    corpus = artifacts["generate"].location.local
+    evaluation = json.loads(gsx("evaluate", model.key, corpus, *store).stdout)
+    assert evaluation["selection"] == "augmented"
+    assert evaluation["splits"]["ood_test"]["score"] == scores(model)["augmented"]["ood_test"]
+
+
+def test_no_training_graph_has_a_held_out_parent(artifacts):
+    table = read_train(Corpus(artifacts["generate"]), None, COLUMNS)
+    train, validation = hold_out_parents(table, "classification", "motif-size", 0)
+    source = ORIGINS.index("source")
+    trained_on = train.graph["graph_id"][train.graph["origin"] == source]
+    parents = set(train.lists("graph", "provenance.parents").values)
+    assert parents <= set(trained_on)
+    assert (validation.graph["origin"] != source).all()
+    lists = validation.lists("graph", "provenance.parents")
+    for row in range(len(validation)):
+        assert not set(lists.values[lists.ptr[row] : lists.ptr[row + 1]]) <= set(trained_on)
+    assert 0.85 < len(trained_on) / (table.graph["origin"] == source).sum() < 0.95
+    largest = np.sort(validation.graph["y"], axis=1)
+    assert (largest[:, -1] > largest[:, -2]).all()
+    held_out = set(table.graph["graph_id"][table.graph["origin"] == source]) - set(trained_on)
+    partner = np.where(np.arange(len(table)) % 2, min(held_out), -1)
+    moved = table.with_columns(graph={"provenance.partner": partner})
+    train, _ = hold_out_parents(moved, "classification", "motif-size", 0)
+    assert (train.graph["provenance.partner"] == -1).all()
+    _, other = hold_out_parents(table, "classification", "motif-size", 1)
+    assert set(other.graph["graph_id"]) != set(validation.graph["graph_id"])
 
 
 def test_only_existing_splits_are_evaluated(tmp_path):
@@ -254,6 +402,8 @@ def test_untrainable_corpora_and_options_are_rejected(tmp_path, change, sizes, o
         ({"batch_size": 1}, "batch_size must be at least 2; got 1"),
         ({"dropout": 1.0}, "dropout must be in \\[0, 1\\); got 1.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be positive; got nan"),
+        ({"weight_decay": -1.0}, "weight_decay must not be negative; got -1.0"),
+        ({"backbone": "gcn", "readout": "sum"}, "readout applies to graphs only"),
         ({"penalty": -1.0}, "penalty must not be negative; got -1.0"),
         ({"origins": ("g_hole",)}, "unknown origin `g_hole`. Did you mean `g_whole`?"),
         ({"augmented": False, "origins": ("source",)}, "Remove `origins`"),
@@ -274,6 +424,9 @@ def test_the_paper_preset_has_the_published_options():
     paper = TrainConfig.paper()
     assert (paper.width, paper.dropout, paper.epochs, paper.batch_size) == (300, 0.5, 200, 32)
     assert (paper.learning_rate, paper.schedule, paper.milestone) == (1e-3, "step", 150)
+    assert (paper.average, paper.select, TrainConfig.of_nodes("paper").select) == (
+        0, "ood_val", "ood_val"
+    )  # fmt: skip
     assert TrainConfig.quick().epochs < TrainConfig().epochs == 20
 
 
@@ -299,15 +452,31 @@ def test_the_command_line_trains_evaluates_and_tabulates(artifacts, tmp_path):
     }  # fmt: skip
     assert document["corpus_key"] == corpus
     assert document["model_key"] == model["key"]
-    assert document["selection"] == "ood_val"
-    assert document["ood_test"] == model["selection"]["ood_val"]["ood_test"]
+    assert document["selection"] == model["selected"] == "last"
+    assert document["ood_test"] == model["selection"]["last"]["ood_test"]
+    assert set(document["curves"]) == {"id_val", "id_test", "ood_val", "ood_test"}
+    assert document["curves"]["ood_test"] == [document["ood_test"]]
     evaluation = json.loads(gsx("evaluate", model["key"], corpus, "--json", *store).stdout)
     assert evaluation["splits"]["ood_test"]["score"] == document["ood_test"]
-    text = gsx("evaluate", model["key"], corpus, "--selection", "last", *store).stdout
-    assert text.startswith("weights of the last epoch\nSPLIT     WHICH")
+    text = gsx("evaluate", model["key"], corpus, "--selection", "id_val", *store).stdout
+    assert text.startswith("weights of the best epoch by id_val\nSPLIT     WHICH")
     table = gsx("table", tmp_path).stdout.splitlines()
-    assert table[0] == "### motif-size"
+    assert table[0] == "### motif-size: accuracy ↑"
     assert [line.split(" | ")[0] for line in table[4:]] == ["| erm", "| g-splice"]
+
+
+def test_the_command_line_scores_validation_alone(artifacts, tmp_path):
+    options = ("--preset", "quick", "--epochs", 1, "--width", 8, "--evaluate", "validation")
+    store = ("--store", artifacts["store"])
+    results = ("--results", tmp_path, "--method", "erm")
+    table = gsx("train", artifacts["prepare"].key, *options, *results, *store).stdout
+    (row,) = [line.split() for line in table.splitlines() if "best epoch by ood_val" in line]
+    assert row[-1] == row[-3] == "-"
+    document = json.loads((tmp_path / "motif-size" / "erm-0.json").read_text())
+    assert document["ood_val"] is not None
+    assert document["ood_test"] is document["id_test"] is None
+    assert set(document["curves"]) == {"id_val", "ood_val"}
+    assert "| erm |" in gsx("table", tmp_path).stdout
 
 
 def test_results_need_a_method(artifacts, tmp_path):
@@ -325,3 +494,31 @@ def test_curves_are_drawn_as_well_formed_svg():
         "56.0,248.0 476.0,28.0",
         "532.0,28.0 952.0,248.0",
     ]
+
+
+def test_steps_are_rounded_to_epochs_of_the_corpus(tmp_path):
+    """Corpora of different sizes get about the same number of gradient steps."""
+    epochs = {}
+    for graphs in (40, 120):
+        folder = tmp_path / str(graphs)
+        corpus = write_small_corpus(folder, unchanged, sizes={"train": graphs, "ood_val": 30})
+        options = {"source": "prepare", "width": 4, "batch_size": 10, "steps": 24}
+        model = run_stage(folder, "train", options, {"prepare": corpus})
+        curves = json.loads(model.location.read_bytes("curves.json", limit=1 << 20))
+        epochs[graphs] = len(curves)
+        equal = run_stage(
+            folder,
+            "train",
+            {**options, "steps": None, "epochs": epochs[graphs]},
+            {"prepare": corpus},
+        )
+        name = "weights-last.safetensors"
+        assert equal.manifest.files[name].sha256 == model.manifest.files[name].sha256
+    assert epochs == {40: 6, 120: 2}
+
+
+def test_steps_and_epochs_exclude_each_other(tmp_path):
+    corpus = write_small_corpus(tmp_path, unchanged)
+    words = ["train", corpus.key, "--steps", "5", "--epochs", "2", "--store", str(tmp_path)]
+    with pytest.raises(UsageError, match="exclude each other"):
+        CliRunner().invoke(cli, words, catch_exceptions=False)

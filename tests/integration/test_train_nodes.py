@@ -143,6 +143,27 @@ def without_training_nodes(table):
     return table.with_columns(node={"node_split": split})
 
 
+def other_test_labels(table):
+    """Give nodes of test splits random labels."""
+    tested = np.isin(table.node["node_split"], [SPLITS.index("id_test"), SPLITS.index("ood_test")])
+    label = table.node["node_label"].copy()
+    label[tested] = rng(1, "tests").integers(0, 4, tested.sum())
+    return table.with_columns(
+        node={"node_label": label, "node_y": np.eye(4, dtype=np.float32)[label]}
+    )
+
+
+def test_validation_alone_leaves_no_trace_of_test_labels(tmp_path):
+    corpora = [node_corpus(tmp_path), node_corpus(tmp_path, other_test_labels)]
+    plain, changed = (train(tmp_path, corpus, evaluate="validation") for corpus in corpora)
+    assert corpora[0].manifest.digest != corpora[1].manifest.digest
+    assert plain.manifest.files == changed.manifest.files
+    assert plain.manifest.summary == changed.manifest.summary
+    assert sorted(plain.manifest.summary["quality"]["selection"]["last"]) == [
+        "epoch", "id_val", "ood_val"
+    ]  # fmt: skip
+
+
 def unlabelled(table):
     return table.with_columns(node={
         "node_y": np.full((table.total_nodes, 4), np.nan, dtype=np.float32),
@@ -252,7 +273,7 @@ def test_the_command_line_uses_gcn_for_nodes(tmp_path):
     result = json.loads((results / "cbas-color" / "erm-0.json").read_text())
     assert result["config"]["backbone"] == "gcn"
     assert result["config"]["samples"] == 2
-    assert result["ood_test"] == model["selection"]["ood_val"]["ood_test"]
+    assert result["ood_test"] == model["selection"]["last"]["ood_test"]
     evaluation = json.loads(command("evaluate", model["key"], corpus["key"], "--json", *store).out)
     assert evaluation["splits"]["ood_test"]["nodes"] == 70
     assert evaluation["splits"]["ood_test"]["score"] == result["ood_test"]
@@ -268,7 +289,8 @@ def test_the_command_line_uses_gcn_for_nodes(tmp_path):
          "labels. Use `gsx train` on this corpus without an extractor."),
         (("pretrain", "bridge"), 4, "cbas-color has node labels, but splicing needs graph labels. "
          "Use `gsx train` on this corpus without a bridge model."),
-        (("generate",), 4, "cbas-color labels nodes; splicing needs a corpus of labelled graphs."),
+        (("generate", "--options", "001"), 4, "cbas-color has node labels; splicing needs a "
+         "corpus of labelled graphs."),
         (("tune",), 2, "g-splice needs graph labels, but cbas-color has node labels. Choose "
          "another `--method`: featx, drop-edge, mask-feature, none."),
     ],

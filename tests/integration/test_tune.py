@@ -56,11 +56,16 @@ def test_the_best_trial_by_validation_is_selected_and_its_test_score_printed(
     assert best["trial"] == int(np.argmax(scores))
     assert output["trials"][best["trial"]]["model_keys"] == best["model_keys"]
     model = Store.at(tmp_path / "store").resolve(best["model_keys"][0], kind="model")
-    selected = model.manifest.summary["quality"]["selection"]["ood_val"]
+    selected = model.manifest.summary["quality"]["selection"]["last"]
     for split in ("ood_val", "ood_test", "id_test"):
         assert best["scores"][split]["mean"] == selected[split]
     assert best["options"]["generate"]["options"] == "001"
     assert all("ood_test" not in json.dumps(trial) for trial in output["trials"])
+    assert "ood_test" not in json.dumps(output["none"])
+    baseline = output["none"]["ood_val"]
+    assert [trial["difference"] for trial in output["trials"]] == pytest.approx(
+        [score - baseline for score in scores]
+    )
 
 
 def test_every_combination_is_tried_once(tmp_path, corpus, space):
@@ -106,21 +111,21 @@ def test_an_interrupted_study_resumes_with_the_same_trials(tmp_path, corpus, spa
     expected = json.loads(tune(whole, source.key, space, "--trials", 5).stdout)
     train_epoch, started = Trainer.train_epoch, []
 
-    def interrupt_the_third_epoch(self, number):
+    def interrupt_the_fourth_epoch(self, number):
         started.append(number)
-        if len(started) == 3:
+        if len(started) == 4:  # one without augmentation, two trials, and this one
             raise KeyboardInterrupt
         return train_epoch(self, number)
 
-    monkeypatch.setattr(Trainer, "train_epoch", interrupt_the_third_epoch)
+    monkeypatch.setattr(Trainer, "train_epoch", interrupt_the_fourth_epoch)
     tune(tmp_path / "store", corpus.key, space, "--trials", 5)
-    assert len(started) == 3
+    assert len(started) == 4
     two = json.loads(tune(tmp_path / "store", corpus.key, space, "--trials", 2).stdout)
     assert len(two["trials"]) == 2
-    assert len(started) == 3
+    assert len(started) == 4
     output = json.loads(tune(tmp_path / "store", corpus.key, space, "--trials", 5).stdout)
     assert trial_options(output) == trial_options(expected)
-    assert len(started) == 3 + 3
+    assert len(started) == 4 + 3
     assert output["best"]["model_keys"] == expected["best"]["model_keys"]
 
 
@@ -145,7 +150,7 @@ def test_the_score_of_a_trial_is_the_mean_over_seeds(tmp_path, corpus, space):
     store = Store.at(tmp_path / "store")
     for trial in output["trials"]:
         models = [store.resolve(key, kind="model").manifest for key in trial["model_keys"]]
-        scores = [m.summary["quality"]["selection"]["ood_val"]["ood_val"] for m in models]
+        scores = [m.summary["quality"]["selection"]["last"]["ood_val"] for m in models]
         assert trial["ood_val"] == pytest.approx(np.mean(scores))
         assert [m.config["seed"] for m in models] == [0, 1]
     assert len(output["best"]["scores"]["ood_test"]["interval"]) == 2
@@ -155,7 +160,9 @@ def test_the_text_output_lists_trials_and_the_best(tmp_path, corpus, space):
     space.write_text(SMALL_SPACE.replace("[[2, 2], [3, 3]]", "[[2, 3]]").replace("[4, 8]", "[4]"))
     words = ("tune", corpus.key, "--space", space, "--epochs", 1, "--trials", 9)
     result = gsx(*words, "--store", tmp_path / "store")
-    assert [line[:10] for line in result.stderr.splitlines()] == [
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("generate: ")]
+    assert [line[:10] for line in lines] == [
+        "none: ood_",
         "trial   0:",
         "trial   1:",
         "all combin",
@@ -163,7 +170,8 @@ def test_the_text_output_lists_trials_and_the_best(tmp_path, corpus, space):
     assert "all combinations of values have been tried" in result.stderr
     assert "options=001 bridges=none f=2..3" in result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["TRIAL", "OOD_VAL", "OPTIONS"]
+    assert lines[0].split() == ["TRIAL", "OOD_VAL", "DIFF", "OPTIONS"]
+    assert lines[1].split()[0] == "none"
     assert any(line.startswith("selected by ood_val: trial ") for line in lines)
     assert any(line.startswith("accuracy: ood_val ") and "ood_test" in line for line in lines)
 
@@ -245,7 +253,7 @@ def test_an_invalid_search_space_file_is_rejected(tmp_path, text, message):
 def test_the_example_search_space_is_valid(pytestconfig):
     space = read_search_space(pytestconfig.rootpath / "examples" / "space.toml")
     assert space.values["generate.f"] == ([2, 4], [2, 8])
-    assert len(list(space.all_params())) == 144
+    assert len(list(space.all_params())) == 2448
 
 
 def test_a_missing_search_space_file_is_reported(tmp_path):
@@ -308,6 +316,24 @@ def test_a_damaged_study_is_reported(tmp_path):
         StoreError, match=r"a\.journal is not a study that Optuna .* Move the file away"
     ):
         Study(path, SearchSpace(PAPER), seed=0, larger_is_better=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "score", "details"),
+    [
+        ((32, 64), 1.0, {}),
+        ((4, 8), float("inf"), {}),
+        ((4, 8), None, {"reason": ["x"]}),
+        ((4, 8), 1.0, {"model_keys": {"a": 1}}),
+    ],
+)
+def test_a_study_with_other_values_is_reported(tmp_path, values, score, details):
+    path = tmp_path / "a.journal"
+    study = Study(path, SearchSpace({"train.width": values}), seed=0, larger_is_better=True)
+    study.tell(study.ask(), score, details)
+    again = Study(path, SearchSpace({"train.width": (4, 8)}), seed=0, larger_is_better=True)
+    with pytest.raises(StoreError, match=r"a\.journal is not a study .* Move the file away"):
+        again.finished_trials()
 
 
 def test_a_missing_optuna_is_reported_with_the_command_to_install_it(tmp_path, monkeypatch):

@@ -8,8 +8,9 @@ from click.testing import CliRunner
 from gsx.cli.main import cli
 from gsx.cli.tune import METHODS as CLI_METHODS
 from gsx.errors import RecipeError, UsageError
-from gsx.pipeline.tuning.search_presets import METHODS
+from gsx.pipeline.tuning.search_presets import METHODS, applicable_values
 from gsx.pipeline.tuning.search_space import SearchSpace, read_search_space
+from gsx.schema import CorpusInfo
 from gsx.storage.artifacts.store import Store
 from tests.support.synthetic_corpora import planted_nodes, write_planted
 from tests.support.tuning import write_tuning_corpus
@@ -146,3 +147,35 @@ def test_featx_options_are_tuned_with_all_splice_options():
     active = set(space.active_options({"generate.options": '"100"'}))
     assert {"generate.featx_shape", "generate.featx_scale"} <= active
     assert "generate.f" not in active
+
+
+@pytest.mark.parametrize(
+    ("task", "outputs", "molecules", "labels", "partners", "grow"),
+    [
+        ("classification", 3, False, ("average",), ("any", "same-class", "same-component"), 3),
+        ("binary", 1, True, ("average", "any", "all"), ("any", "same-class", "same-component"), 1),
+        ("multitask", 4, True, ("average", "any", "all"), ("any", "same-component"), 1),
+        ("regression", 1, False, ("average",), ("any", "same-component"), 3),
+    ],
+)
+def test_values_that_cannot_apply_are_not_tried(task, outputs, molecules, labels, partners, grow):
+    info = CorpusInfo(
+        name="test", task=task, outputs=tuple(map(str, range(outputs))), domain="size",
+        environments=(), columns=(), num_features=1,
+    )  # fmt: skip
+    values = applicable_values(METHODS["g-splice"].values, info, molecules=molecules)
+    assert values["generate.labels"] == labels
+    assert values["generate.partners"] == partners
+    assert len(values["generate.grow"]) == grow
+
+
+def test_options_without_effect_are_not_chosen():
+    space = SearchSpace(METHODS["g-splice"].values)
+    whole_graphs = set(space.active_options({"generate.options": '"001"'}))
+    assert "generate.labels" in whole_graphs
+    assert not {"generate.grow", "generate.fragments", "generate.ports"} & whole_graphs
+    swapped = set(space.active_options({"generate.options": '"010"'}))
+    assert {"generate.grow", "generate.fragments", "generate.ports"} <= swapped
+    assert "generate.labels" not in swapped
+    apart = {"generate.options": '"010"', "generate.bridges": '"none"'}
+    assert "generate.grow" not in set(space.active_options(apart))

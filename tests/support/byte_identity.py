@@ -476,7 +476,8 @@ GRAPH_ALGORITHMS = {
     "erm": "", "vrex": "", "irm": "", "groupdro": "", "coral": "", "dann": "",
     "flag": "--ascents 2 --ascent-step 0.01", "mixup": "--mix-alpha 0.4", "lisa": "",
     "dir": "--causal-ratio 0.5", "gil": "--inferred-envs 2", "ciga": "--hinge 0.5",
-    "lisa-subgraph": "--generators 2 --kl-weight 0.2",
+    "lisa-subgraph": "--generators 2 --kl-weight 0.2", "leci": "--edge-prior 0.5",
+    "prune": "--edge-budget 0.5",
 }  # fmt: skip
 NODE_ALGORITHMS = {
     "erm": "", "vrex": "", "irm": "", "groupdro": "", "coral": "", "dann": "",
@@ -582,7 +583,7 @@ learning_rate = 0.01
 steps = 5
 width = 8
 samples = 200
-domains = ["0..1"]
+feature_ranges = ["0..1"]
 [generate]
 options = "011"
 featx = true

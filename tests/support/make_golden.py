@@ -23,7 +23,7 @@ from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus_writer import plan_shards, write_corpus
 from gsx.table import GraphTable
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "v2"
 VERSIONS = ("numpy", "pyarrow", "zarr", "numcodecs")
 
 

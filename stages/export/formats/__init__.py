@@ -27,9 +27,11 @@ class ExportFormat:
     write: Callable[[Bundle, ExportRequest], None]
     """Writes the corpus of a request into a bundle."""
     hard_labels: bool = False
-    """Whether readers expect hard labels; ``--labels`` then selects what becomes of soft ones."""
+    """Whether readers expect hard labels; ``--labels`` then sets the treatment of soft ones."""
     molecules: bool = False
     """Whether only graphs with a SMILES string are written."""
+    version: int = 1
+    """Increased when the same corpus must give other bytes."""
 
 
 def _write_portable(bundle: Bundle, request: ExportRequest) -> None:
@@ -80,16 +82,24 @@ def _write_sdf(bundle: Bundle, request: ExportRequest) -> None:
     molecules.write_sdf(bundle, request)
 
 
+def _write_chemprop(bundle: Bundle, request: ExportRequest) -> None:
+    from gsx.stages.export.formats import molecules
+
+    molecules.write_chemprop(bundle, request)
+
+
 EXPORT_FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(
         name="portable",
         description="Parquet shards, dataset card, Croissant metadata, checksums and a PyG loader.",
         write=_write_portable,
+        version=2,
     ),
     ExportFormat(
         name="pyg",
         description="Files of PyTorch Geometric's `InMemoryDataset`, one per split.",
         write=_write_pyg,
+        version=2,
     ),
     ExportFormat(
         name="good",
@@ -102,6 +112,7 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = (
         description="Folders and files of OGB's `DatasetSaver`.",
         write=_write_ogb,
         hard_labels=True,
+        version=2,
     ),
     ExportFormat(
         name="dgl",
@@ -116,14 +127,23 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = (
     ),
     ExportFormat(
         name="smi",
-        description="SMILES strings, one molecule per line.",
+        description="SMILES strings with ids and labels, one molecule per line.",
         write=_write_smi,
         molecules=True,
+        version=2,
     ),
     ExportFormat(
         name="sdf",
-        description="Structure-data files, without coordinates.",
+        description="Structure-data files; coordinates only of molecules with stereo.",
         write=_write_sdf,
+        molecules=True,
+        version=2,
+    ),
+    ExportFormat(
+        name="chemprop",
+        description="Tables with SMILES, targets and splits for chemprop.",
+        write=_write_chemprop,
+        hard_labels=True,
         molecules=True,
     ),
 )

@@ -5,14 +5,15 @@ Node-labelled corpora have one set of tables; a column of the nodes names their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 import numpy as np
 
+from gsx.escape import column_names
 from gsx.pyg import densify_features
 from gsx.ragged import Array, Ragged, decode_texts, row_indices
-from gsx.schema import ORIGINS, SPLITS, Column
+from gsx.schema import ORIGINS, SPLITS, Column, CorpusInfo
 from gsx.stages.export.request import ExportRequest
 from gsx.storage.corpora.shared_edges import shares_parent_edges
 from gsx.storage.sharing.bundle import Bundle
@@ -53,15 +54,17 @@ def _graph_blocks(request: ExportRequest, split: str) -> Iterator[Columns]:
             "label": table.dense("graph", "label"),
         }
         y = table.dense("graph", "y")
-        columns |= {f"y_{_header_name(name)}": y[:, i] for i, name in enumerate(info.outputs)}
+        standard = set(columns)
+        columns |= _target_columns(y, info)
         for column in info.columns:
             values = table.graph.get(column.name)
-            if column.name in columns or column.name.startswith(("provenance", "split", "y")):
+            if column.name in standard or column.name.startswith(("provenance", "split", "y")):
                 continue
+            (name,) = column_names([column.name], taken=columns)
             if column.dtype == "text" and isinstance(values, Ragged):
-                columns[column.name] = decode_texts(values)
+                columns[name] = decode_texts(values)
             elif isinstance(values, np.ndarray) and values.ndim == 1:
-                columns[column.name] = values
+                columns[name] = values
         yield columns
 
 
@@ -72,7 +75,10 @@ def _node_blocks(request: ExportRequest, split: str) -> Iterator[Columns]:
         yield {
             "graph_id": table.dense("graph", "graph_id")[owner],
             "node": np.arange(table.total_nodes) - table.node_ptr[owner],
-            **_feature_columns(table.dense("node", "node_feat"), column, "feature"),
+            **_feature_columns(
+                table.dense("node", "node_feat"), column, "feature",
+                taken=("graph_id", "node", "node_truth"),
+            ),
             **({"node_truth": table.dense("node", "node_truth")}
                if "node_truth" in table.node else {}),
         }  # fmt: skip
@@ -91,7 +97,8 @@ def _edge_columns(request: ExportRequest, table: GraphTable) -> Columns:
     }
     if "edge_attr" in table.edge:
         column = request.corpus.info.column("edge_attr")
-        columns |= _feature_columns(table.dense("edge", "edge_attr"), column, "attribute")
+        values = table.dense("edge", "edge_attr")
+        columns |= _feature_columns(values, column, "attribute", taken=columns)
     return columns
 
 
@@ -137,11 +144,12 @@ def _labelled_node_blocks(request: ExportRequest) -> Iterator[Columns]:
             "env_id": table.dense("node", "node_env_id"),
             "domain_id": table.dense("node", "node_domain_id"),
             "label": table.dense("node", "node_label"),
-            **{f"y_{_header_name(name)}": y[:, i] for i, name in enumerate(info.outputs)},
+            **_target_columns(y, info),
         }
         if not info.sparse:
             features = table.dense("node", "node_feat")
-            columns |= _feature_columns(features, info.column("node_feat"), "feature")
+            column = info.column("node_feat")
+            columns |= _feature_columns(features, column, "feature", taken=columns)
         yield columns
 
 
@@ -169,13 +177,17 @@ def _own_edge_blocks(request: ExportRequest) -> Iterator[Columns]:
             yield _edge_columns(request, table.filter(has_own_edges))
 
 
-def _feature_columns(values: Array, column: Column | None, prefix: str) -> dict[str, Array]:
+def _target_columns(y: Array, info: CorpusInfo) -> dict[str, Array]:
+    """Return one column per class or task."""
+    names = column_names(info.outputs, prefix="y_")
+    return {name: y[:, index] for index, name in enumerate(names)}
+
+
+def _feature_columns(
+    values: Array, column: Column | None, prefix: str, taken: Collection[str]
+) -> dict[str, Array]:
     """Return one column per feature, named after the feature or numbered."""
-    names = [feature.name for feature in column.features or ()] if column is not None else []
+    names = [] if column is None else list(column.value_names)
     names = names or [f"{prefix}_{index}" for index in range(values.shape[1])]
-    return {_header_name(name): values[:, index] for index, name in enumerate(names)}
-
-
-def _header_name(name: str) -> str:
-    """Return a column name that needs no quotes in CSV."""
-    return "".join(character if character.isalnum() else "_" for character in name)
+    columns = column_names(names, taken=taken)
+    return {name: values[:, index] for index, name in enumerate(columns)}

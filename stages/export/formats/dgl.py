@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from gsx.escape import yaml_document
 from gsx.ragged import row_indices
 from gsx.schema import ORIGINS, SPLITS
 from gsx.stages.export.hard_labels import tables_with_labels
@@ -18,15 +19,11 @@ from gsx.table import GraphTable
 
 MAX_VALUES = 50_000_000
 """Largest number of node features that is written as text."""
-META = """\
-dataset_name: {name}
-node_data:
-- file_name: nodes.csv
-edge_data:
-- file_name: edges.csv
-graph_data:
-  file_name: graphs.csv
-"""
+_FILES = {
+    "node_data": [{"file_name": "nodes.csv"}],
+    "edge_data": [{"file_name": "edges.csv"}],
+    "graph_data": {"file_name": "graphs.csv"},
+}
 
 
 def write(bundle: Bundle, request: ExportRequest) -> None:
@@ -34,7 +31,7 @@ def write(bundle: Bundle, request: ExportRequest) -> None:
     if request.corpus.info.level == "node":
         _write_node_corpus(bundle, request)
         return
-    bundle.add("meta.yaml", META.format(name=request.corpus.info.name).encode())
+    bundle.add("meta.yaml", _meta(request))
     bundle.write("nodes.csv", partial(write_csv, blocks=_node_blocks(request)))
     bundle.write("edges.csv", partial(write_csv, blocks=_edge_blocks(request)))
     bundle.write("graphs.csv", partial(write_csv, blocks=_graph_blocks(request)))
@@ -74,10 +71,14 @@ def _write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
         "graph_id": table.dense("graph", "graph_id"),
         "augmented": is_replica.astype(np.int8),
     }
-    bundle.add("meta.yaml", META.format(name=request.corpus.info.name).encode())
+    bundle.add("meta.yaml", _meta(request))
     for name, columns in (("nodes", nodes), ("edges", edges), ("graphs", graphs)):
         bundle.write(f"{name}.csv", partial(write_csv, blocks=[columns]))
     bundle.copy_file(request.corpus.artifact, "env_table.json")
+
+
+def _meta(request: ExportRequest) -> bytes:
+    return yaml_document({"dataset_name": request.corpus.info.name, **_FILES}).encode()
 
 
 def _node_blocks(request: ExportRequest) -> Iterator[Columns]:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from gsx.escape import folder_name
 from gsx.ragged import Array, Ints, decode_texts, pointers
 from gsx.schema import CorpusInfo
 from gsx.stages.export.hard_labels import tables_with_labels
@@ -39,14 +40,14 @@ TASKS = {"classification": "Multi-label classification", "binary": "Binary class
           "multitask": "Binary classification", "regression": "Regression"}  # fmt: skip
 METRICS = {"accuracy": "Accuracy", "roc_auc": "ROC-AUC", "rmse": "RMSE", "mcc": "MCC"}
 
-READER = '''"""Read this corpus as GOOD's own `load` returns it: datasets by subset, and facts.
+READER = '''"""Load this corpus as GOOD's `load` does: datasets by subset, and metadata.
 
     from load_good import load
     datasets, meta = load()
     datasets["train"], datasets["val"], meta["num_envs"]
 
-GOOD itself reads the same files: give it this directory as `dataset_root`. It wants `Data` objects,
-so four classes of PyG are allowed when the files are read; everything else is refused.
+GOOD reads the same files if `dataset_root` is this directory. They contain `Data` objects, so this
+module allows four classes of PyG when it unpickles them; all other classes are refused.
 """
 
 import json
@@ -59,7 +60,7 @@ from torch_geometric.data.storage import GlobalStorage
 
 HERE = Path(__file__).parent
 SAFE = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
-ABOUT = json.loads((HERE / "good.json").read_text(encoding="utf-8"))
+META = json.loads((HERE / "good.json").read_text(encoding="utf-8"))
 
 
 class Subset(InMemoryDataset):
@@ -70,12 +71,12 @@ class Subset(InMemoryDataset):
 
 
 def load():
-    folder = HERE / ABOUT["dataset"] / ABOUT["domain"] / "processed"
+    folder = HERE / META["dataset"] / META["domain"] / "processed"
     datasets = {
-        name: Subset(folder / f"{ABOUT['shift']}_{name}.pt")
+        name: Subset(folder / f"{META['shift']}_{name}.pt")
         for name in ("train", "id_val", "id_test", "val", "test")
     }
-    return {**datasets, "task": ABOUT["task"], "metric": ABOUT["metric"]}, dict(ABOUT["meta"])
+    return {**datasets, "task": META["task"], "metric": META["metric"]}, dict(META["meta"])
 '''
 
 
@@ -98,7 +99,7 @@ def write(bundle: Bundle, request: ExportRequest) -> None:
             graphs = splits.get(split, empty) if file_shift == shift else empty
             path = f"{folder}/{file_shift}_{subset}.pt"
             bundle.write(path, partial(_save, graphs=graphs), rows=len(graphs[1]["edge_index"]) - 1)
-    about = {
+    metadata = {
         "dataset": name,
         "domain": domain,
         "shift": shift,
@@ -107,7 +108,7 @@ def write(bundle: Bundle, request: ExportRequest) -> None:
         "labels": request.labels,
         "meta": _meta(info, splits),
     }
-    bundle.add("good.json", (json.dumps(about, indent=2) + "\n").encode())
+    bundle.add("good.json", (json.dumps(metadata, indent=2) + "\n").encode())
     bundle.add("load_good.py", READER.encode())
 
 
@@ -116,7 +117,8 @@ def good_names(info: CorpusInfo) -> tuple[str, str, str]:
     family = "cora-ml" if info.name.startswith("cora-ml") else info.name.split("-")[0]
     shift = "concept" if info.name.endswith("concept") else "covariate"
     title = "".join(word.capitalize() for word in info.name.split("-")[:1])
-    return _DATASET_NAMES.get(family, f"GOOD{title}"), _DOMAINS.get(info.domain, info.domain), shift
+    name = _DATASET_NAMES.get(family, folder_name(f"GOOD{title}", "GOODCorpus"))
+    return name, folder_name(_DOMAINS.get(info.domain, info.domain), "domain"), shift
 
 
 def dataset_type(info: CorpusInfo) -> str:

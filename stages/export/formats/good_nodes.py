@@ -25,14 +25,14 @@ from gsx.stages.export.request import ExportRequest
 from gsx.stages.export.torch_files import save_tensors
 from gsx.storage.sharing.bundle import Bundle
 
-READER = '''"""Read this corpus as GOOD's own `load` returns it where nodes are labelled.
+READER = '''"""Load this corpus as GOOD's `load` does for labelled nodes: a dataset and metadata.
 
     from load_good import load
     dataset, meta = load()
     dataset[0].train_mask, dataset.task, meta["num_envs"]
 
-GOOD itself reads the same files: give it this directory as `dataset_root`. It wants `Data` objects,
-so four classes of PyG are allowed when the files are read; everything else is refused.
+GOOD reads the same files if `dataset_root` is this directory. They contain `Data` objects, so this
+module allows four classes of PyG when it unpickles them; all other classes are refused.
 """
 
 import json
@@ -45,20 +45,20 @@ from torch_geometric.data.storage import GlobalStorage
 
 HERE = Path(__file__).parent
 SAFE = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
-ABOUT = json.loads((HERE / "good.json").read_text(encoding="utf-8"))
+META = json.loads((HERE / "good.json").read_text(encoding="utf-8"))
 
 
 class Nodes(InMemoryDataset):
     def __init__(self, path):
         super().__init__()
-        self.domain, self.metric, self.task = ABOUT["domain"], ABOUT["metric"], ABOUT["task"]
+        self.domain, self.metric, self.task = META["domain"], META["metric"], META["task"]
         with torch.serialization.safe_globals(SAFE):
             self.data, self.slices = torch.load(path, weights_only=True)
 
 
 def load():
-    folder = HERE / ABOUT["dataset"] / ABOUT["domain"] / "processed"
-    return Nodes(folder / f"{ABOUT['shift']}.pt"), dict(ABOUT["meta"])
+    folder = HERE / META["dataset"] / META["domain"] / "processed"
+    return Nodes(folder / f"{META['shift']}.pt"), dict(META["meta"])
 '''
 
 
@@ -77,7 +77,7 @@ def write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
         path = f"{name}/{domain}/processed/{file_shift}.pt"
         bundle.write(path, partial(_save, values=values if file_shift == shift else empty))
     train_envs = arrays.env_id[arrays.in_split("train")]
-    about = {
+    metadata = {
         "dataset": name,
         "domain": domain,
         "shift": shift,
@@ -93,7 +93,7 @@ def write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
             "num_classes": len(info.outputs) if info.task != "regression" else 1,
         },
     }
-    bundle.add("good.json", (json.dumps(about, indent=2) + "\n").encode())
+    bundle.add("good.json", (json.dumps(metadata, indent=2) + "\n").encode())
     bundle.add("load_good.py", READER.encode())
     bundle.copy_file(request.corpus.artifact, "env_table.json")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gsx.escape import folder_name, markdown_text, one_line
 from gsx.ragged import Array, Ints
 from gsx.schema import CorpusInfo
 from gsx.stages.export.card_text import corpus_description
@@ -25,19 +26,51 @@ SPLITS = {"train": "train", "ood_val": "valid", "ood_test": "test", "id_val": "i
 """Split → key of OGB's ``get_idx_split``."""
 _METRICS = {"accuracy": "acc", "roc_auc": "rocauc", "rmse": "rmse", "mcc": "mcc"}
 
-READER = '''"""Read this corpus with OGB: `{kind}(NAME, meta_dict=meta_dict())`."""
+READER = '''"""Read this corpus with OGB: `load()`, or `{kind}(NAME, meta_dict=meta_dict())`.
+
+OGB stores a cache in `{folder}/processed`. The cache is no part of the corpus: `gsx verify` lists
+its files, and it can be deleted.
+"""
 
 from pathlib import Path
 
+import numpy as np
 import torch
 
 HERE = Path(__file__).parent
 NAME = "{name}"
 
 
+def load():
+    """Return the dataset of OGB."""
+    from ogb.{package} import {kind}
+
+    return {kind}(NAME, meta_dict=meta_dict())
+
+
 def meta_dict():
-    found = torch.load(HERE / "meta_dict.pt", weights_only=True)
-    return {{**found, "dir_path": str(HERE / found["dir_path"])}}
+    """Return the metadata that OGB needs; also let torch read OGB's cache."""
+    _allow_cache()
+    meta = torch.load(HERE / "meta_dict.pt", weights_only=True)
+    return {{**meta, "dir_path": str(HERE / meta["dir_path"])}}
+
+
+def _allow_cache():
+    """Allow the classes of OGB's cache: since torch 2.6, `torch.load` refuses others.
+
+    The cache contains PyG graphs and NumPy integers.
+    """
+    if not hasattr(torch.serialization, "add_safe_globals"):  # before torch 2.4
+        return
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    integer = np.int64(0)
+    torch.serialization.add_safe_globals(
+        [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, integer.__reduce__()[0], np.dtype,
+         type(integer.dtype)]
+    )
 '''
 
 
@@ -58,7 +91,7 @@ def write(bundle: Bundle, request: ExportRequest) -> None:
     table = concat([block for block, _ in blocks])
     y = np.concatenate([block_labels for _, block_labels in blocks])
     split_index = np.concatenate(split_indices)
-    folder = info.name.replace("-", "_")
+    folder = folder_name(info.name, "corpus").replace("-", "_")
     bundle.write(f"{folder}/raw/data.npz", partial(_save_arrays, arrays=_arrays(table)))
     labels = {"graph_label": y.reshape(len(y), -1)}
     bundle.write(f"{folder}/raw/graph-label.npz", partial(_save_arrays, arrays=labels))
@@ -72,7 +105,12 @@ def write(bundle: Bundle, request: ExportRequest) -> None:
     )
     bundle.add(f"{folder}/mapping/graphidx2graphid.csv", ids.encode())
     bundle.write("meta_dict.pt", partial(save_tensors, value=_meta_dict(info, folder, table)))
-    reader = READER.format(name=f"ogbg-{info.name}", kind="PygGraphPropPredDataset")
+    reader = READER.format(
+        name=f"ogbg-{folder_name(info.name, 'corpus')}",
+        kind="PygGraphPropPredDataset",
+        package="graphproppred",
+        folder=folder,
+    )
     bundle.add("load_ogb.py", reader.encode())
 
 
@@ -80,7 +118,7 @@ def _write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
     """Write a node-labelled corpus as one graph; replicas are separate components."""
     info = request.corpus.info
     arrays = node_arrays(request, "ogb")
-    folder = info.name.replace("-", "_")
+    folder = folder_name(info.name, "corpus").replace("-", "_")
     table = arrays.table
     values: dict[str, Array] = {
         "edge_index": np.stack([arrays.src, arrays.dst]).astype(np.int64),
@@ -104,7 +142,12 @@ def _write_node_corpus(bundle: Bundle, request: ExportRequest) -> None:
     ids = {"node_idx": np.arange(len(labels)), "graph_id": arrays.graph_id, "node": arrays.node}
     bundle.write(f"{folder}/mapping/nodeidx2node.csv", partial(write_csv, blocks=[ids]))
     bundle.write("meta_dict.pt", partial(save_tensors, value=_meta_dict(info, folder, table)))
-    reader = READER.format(name=f"ogbn-{info.name}", kind="PygNodePropPredDataset")
+    reader = READER.format(
+        name=f"ogbn-{folder_name(info.name, 'corpus')}",
+        kind="PygNodePropPredDataset",
+        package="nodeproppred",
+        folder=folder,
+    )
     bundle.add("load_ogb.py", reader.encode())
 
 
@@ -113,8 +156,10 @@ def _write_metadata(
 ) -> None:
     """Write the split dictionary, the release note and the README of the mapping."""
     info = request.corpus.info
-    bundle.write(f"{folder}/split/{info.domain}/split_dict.pt", partial(save_tensors, value=index))
-    bundle.add(f"{folder}/RELEASE_v1.txt", f"# Release note for {info.name}\n".encode())
+    bundle.write(
+        f"{folder}/split/{_split_name(info)}/split_dict.pt", partial(save_tensors, value=index)
+    )
+    bundle.add(f"{folder}/RELEASE_v1.txt", f"# Release note for {one_line(info.name)}\n".encode())
     bundle.add(f"{folder}/mapping/README.md", _mapping_readme(request).encode())
 
 
@@ -145,11 +190,11 @@ def _meta_dict(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, An
         "version": 1,
         "dir_path": folder,
         "binary": "True",
-        "num tasks": 1 if info.task == "classification" else len(info.outputs),
-        "num classes": {"classification": len(info.outputs), "regression": -1}.get(info.task, 2),
+        "num tasks": info.num_tasks,
+        "num classes": -1 if info.task == "regression" else info.num_classes,  # as OGB does
         "task type": kinds.get(info.task, "binary classification"),
         "eval metric": _METRICS[info.metric],
-        "split": info.domain,
+        "split": _split_name(info),
         "download_name": folder,
         "url": "",
         "add_inverse_edge": "False",
@@ -161,16 +206,23 @@ def _meta_dict(info: CorpusInfo, folder: str, table: GraphTable) -> dict[str, An
     }
 
 
+def _split_name(info: CorpusInfo) -> str:
+    """Return the name of the split, which is a folder."""
+    return folder_name(info.domain, "shift")
+
+
 def _mapping_readme(request: ExportRequest) -> str:
     nodes = request.corpus.info.level == "node"
     of = "a node for training" if nodes else "the graph of a node"
     ids = "nodeidx2node.csv" if nodes else "graphidx2graphid.csv"
     rows = "\n".join(
-        f"| {row['id']} | {row['name']} | {row['origin']} |" for row in request.corpus.environments
+        f"| {row['id']} | {markdown_text(row['name'])} | {markdown_text(row['origin'])} |"
+        for row in request.corpus.environments
     )
     return (
-        f"# {request.corpus.info.name}\n\n{corpus_description(request)}\n\n`node_env_id` is the "
-        f"environment of {of}, -1 where it is hidden. `{ids}` leads to the corpus."
+        f"# {markdown_text(request.corpus.info.name)}\n\n"
+        f"{corpus_description(request, markdown_text)}\n\n`node_env_id` is the "
+        f"environment of {of}, -1 if it is hidden. `{ids}` lists the ids in the corpus."
         f"\n\n| env_id | name | origin |\n|---|---|---|\n{rows}\n"
     )
 

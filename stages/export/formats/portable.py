@@ -9,14 +9,16 @@ from importlib import resources
 
 import numpy as np
 
+from gsx.errors import ArtifactError
 from gsx.ragged import Array, Ragged, decode_texts
 from gsx.schema import ORIGINS, SPLITS
 from gsx.stages.export import card, croissant
 from gsx.stages.export.request import ExportRequest
+from gsx.stages.sharded_build import hashes_path
 from gsx.storage.artifacts.lineage import LINEAGE
 from gsx.storage.artifacts.manifest import encode_manifest
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.corpus_writer import FOLDERS
+from gsx.storage.corpora.corpus_writer import ENV_TABLE, INFO
 from gsx.storage.corpora.parquet import write_parquet
 from gsx.storage.sharing.bundle import Bundle
 from gsx.storage.sharing.csv_file import write_csv
@@ -36,31 +38,34 @@ def write(bundle: Bundle, request: ExportRequest) -> None:
         name = f"{LINEAGE}/{manifest.kind}-{manifest.key[:12]}.json"
         bundle.add(name, encode_manifest(manifest))
     bundle.add(LOADER, resources.files("gsx.stages.export.templates").joinpath(LOADER).read_bytes())
-    bundle.add("README.md", card.dataset_card(request, origins).encode())
-    bundle.add("croissant.json", croissant.croissant_json(request, bundle.files))
+    try:
+        readme = card.dataset_card(request, origins).encode()
+        metadata = croissant.croissant_json(request, bundle.files)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{corpus.artifact.location.url}: the dataset card cannot be written, because the "
+            f"manifest or its lineage does not describe a corpus ({error!r}). Nothing was written. "
+            "Get the corpus from its source again, or use `--to csv`."
+        ) from error
+    bundle.add("README.md", readme)
+    bundle.add("croissant.json", metadata)
 
 
 def _copy_shards(bundle: Bundle, corpus: Corpus) -> None:
-    """Copy all files except Zarr groups; write Parquet files for shards stored as Zarr only."""
-    excluded = (f"{FOLDERS['zarr']}/", f"{LINEAGE}/")
-    names = [
-        name
-        for name in corpus.artifact.manifest.files
-        if not name.startswith(excluded) and name not in _REGENERATED
-    ]
-    bundle.copy_files(corpus.artifact, names)
+    """Copy description, Parquet files and WL hashes; other files of a manifest are not copied.
+
+    Shards that are stored as Zarr only are written as Parquet files.
+    """
+    shards = corpus.shards
+    names = [INFO, ENV_TABLE, *(shard.path("parquet") for shard in shards)]
+    names += [hashes_path(shard) for shard in shards]
+    bundle.copy_files(corpus.artifact, [n for n in names if n in corpus.artifact.manifest.files])
     for shard_index, shard in enumerate(corpus.shards):
         name = shard.path("parquet")
         if name not in bundle.files:
             table = corpus.read_shard(shard_index)
             write = partial(write_parquet, tables=(table,), info=corpus.info)
             bundle.write(name, write, rows=len(table))
-
-
-_REGENERATED = {"README.md", "croissant.json", LOADER, "SHA256SUMS"} | {
-    f"splits/{split}.csv" for split in SPLITS
-}
-"""Files that are rewritten when a portable corpus is exported again."""
 
 
 def _write_splits(bundle: Bundle, corpus: Corpus) -> dict[str, set[str]]:

@@ -203,7 +203,7 @@ def write_extrapolated_shard(
         tables,
         hashes,
         extrapolation.config.formats,
-        lambda: {"moved": dict(counts)},
+        lambda: {"extrapolated": dict(counts)},
     )
 
 
@@ -219,8 +219,8 @@ def extrapolation_quality(
     total: Counter[str] = Counter()
     by_base: Counter[str] = Counter()
     for plan, shard_stats in zip(extrapolation.planned, stats, strict=True):
-        total.update(shard_stats["moved"])
-        by_base[plan.base] += shard_stats["moved"]["graphs"]
+        total.update(shard_stats["extrapolated"])
+        by_base[plan.base] += shard_stats["extrapolated"]["graphs"]
     if total["unchanged"] == total["graphs"]:
         raise StageError(
             f"nothing was extrapolated: all {total['graphs']} graphs of {extrapolation.info.name} "
@@ -230,10 +230,10 @@ def extrapolation_quality(
     return {
         "graphs": total["graphs"],
         "of": dict(by_base),
-        "moved_features": int(extrapolation.extrapolator.parameters.wrap_around.mask.sum()),
+        "extrapolated_features": int(extrapolation.extrapolator.parameters.wrap_around.mask.sum()),
         "unchanged": total["unchanged"],
         **duplicates,
-        "refused": {"held-out graph": total["held_out"]} if total["held_out"] else {},
+        "rejected": {"held-out graph": total["held_out"]} if total["held_out"] else {},
     }
 
 
@@ -245,11 +245,12 @@ def extrapolation_warnings(quality: Mapping[str, Any]) -> list[str]:
             f"FeatX: {quality['distinct']:,} of {graphs:,} graphs are distinct; the rest repeat "
             "one of them"
         )
-    rejected = quality["refused"].get("held-out graph", 0)
+    rejected = quality["rejected"].get("held-out graph", 0)
     if rejected > graphs:
         warnings.append(
-            f"FeatX: {rejected:,} of {graphs + rejected:,} draws came out as held-out graphs and "
-            "were drawn anew; features have few values to move to. Give them more with `--domain`."
+            f"FeatX: {rejected:,} of {graphs + rejected:,} draws equal a held-out graph and were "
+            "rejected, because features have few possible values. Allow more with "
+            "`--feature-range`."
         )
     return warnings
 
@@ -262,8 +263,8 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         check_config(config, corpus.info)
     elif config.replicas != type(config)().replicas:
         raise UsageError(
-            f"{corpus.info.name} labels graphs; replicas are for labelled nodes. Set the number of "
-            "graphs with `--count` or `--ratio`."
+            f"{corpus.info.name} has graph labels; replicas are for labelled nodes. Set the number "
+            "of graphs with `--count` or `--ratio`."
         )
     if "mask" in inputs:
         featx_parameters(config, inputs, corpus.info)

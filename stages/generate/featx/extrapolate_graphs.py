@@ -121,8 +121,8 @@ class GraphExtrapolator:
                 raise StageError(
                     f"feature extrapolation: {len(pending)} of {len(base)} graphs equalled "
                     f"held-out graphs in {attempt} draws ({share:.0%} of all draws), because their "
-                    "features have few possible values. Give them more with `--domain`, or change "
-                    "the gamma distribution."
+                    "features have few possible values. Allow more with `--feature-range`, or "
+                    "change the gamma distribution."
                 )
             stream = rng(self.parameters.seed, *name, attempt)
             redrawn = pending

@@ -1,12 +1,12 @@
 """Feature extrapolation: ``(1 + λ) x1 - λ x2``, wrapped into feature ranges.
 
 Values beyond their range wrap around, as in the paper, or are reflected at its ends. Features that
-are not selected keep their bits, and sparse features stay sparse.
+are not selected are bit-identical, and sparse features stay sparse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType
@@ -19,6 +19,7 @@ from gsx._native import load_extension
 from gsx.errors import StageError
 from gsx.ragged import Array, Ints
 from gsx.stages.graphs.feature_variance import FeatureRanges, Floats
+from gsx.stages.graphs.feature_wrapping import WRAP_FUNCTIONS, wrap
 from gsx.stages.graphs.node_features import Features
 
 loops = load_extension("gsx.stages.generate.featx._feature_extrapolation")
@@ -36,7 +37,7 @@ class _FeatureGroup:
 
     columns: Ints
     number: int
-    """Index of the function in ``_WRAP_FUNCTIONS``."""
+    """Index of the function in ``WRAP_FUNCTIONS``."""
     bounds: list[Floats]
     """Low, high and step of each feature."""
 
@@ -179,7 +180,7 @@ def _extrapolate_numpy(runs: _Runs, group: _FeatureGroup, result: Array) -> None
 
     Works on transposed arrays, because NumPy is slow if the last axis is short.
     """
-    columns, wrap_values = group.columns, _WRAP_FUNCTIONS[group.number]
+    columns, wrap_values = group.columns, WRAP_FUNCTIONS[group.number]
     low, high, step = (values[:, None] for values in group.bounds)
     row, all_columns = 0, len(columns) == result.shape[1]
     for r in runs.chunks(len(columns)):
@@ -204,7 +205,8 @@ def _extrapolate_sparse(
         feature = without_zero[0]
         raise StageError(
             f"feature {feature} is sparse, and its range {ranges.low[feature]:g} to "
-            f"{ranges.high[feature]:g} does not contain 0. Set a range that does with `--domain`."
+            f"{ranges.high[feature]:g} does not contain 0. Set a range that does with "
+            "`--feature-range`."
         )
     difference = csr_matrix(own.astype(np.float64) - partner.astype(np.float64))
     row = np.repeat(np.arange(own.shape[0]), np.diff(difference.indptr))
@@ -223,94 +225,6 @@ def _extrapolate_sparse(
     result.eliminate_zeros()
     result.sort_indices()
     return result
-
-
-def wrap(values: Array, low: Array, high: Array, step: Array, *, mirror: bool = False) -> Floats:
-    """Return values wrapped into their ranges, all ``[n]``; values inside keep their bits.
-
-    With a positive step a value is rounded to the nearest multiple of the step, then wrapped. With
-    ``mirror`` it is reflected at the end that it exceeds.
-    """
-    wrapped: Floats = np.array(values, dtype=np.float64)
-    grid = step > 0
-    on_grid = np.flatnonzero(grid)
-    outside = np.flatnonzero(~grid & ((wrapped < low) | (wrapped > high)))
-    wrap_grid, wrap_interval = (
-        (_reflect_grid, _reflect_interval) if mirror else (_wrap_grid, _wrap_interval)
-    )
-    wrapped[on_grid] = wrap_grid(wrapped[on_grid], low[on_grid], high[on_grid], step[on_grid])
-    wrapped[outside] = wrap_interval(wrapped[outside], low[outside], high[outside])
-    return wrapped
-
-
-def _wrap_unit(values: Floats, *_: Floats) -> Floats:
-    """Wrap values into [0, 1] in place; exactly 1 stays 1."""
-    whole, one = np.floor(values), (values == 1).view(np.int8)
-    whole += np.negative(one, out=one)
-    values -= whole
-    return values
-
-
-def _wrap_intervals(values: Floats, low: Floats, high: Floats, _: Floats) -> Floats:
-    """Wrap features ``[F, n]`` into their intervals ``[F, 1]`` in place."""
-    # Indices are faster than a boolean mask, which causes branch mispredictions.
-    outside = np.flatnonzero((values < low) | (values > high))
-    feature, flat = outside // values.shape[1], values.reshape(-1)
-    flat[outside] = _wrap_interval(flat[outside], low[feature, 0], high[feature, 0])
-    return values
-
-
-def _wrap_interval(values: Floats, low: Floats, high: Floats) -> Floats:
-    wrapped = _modulo(values - low, np.where(high > low, high - low, 1.0))
-    wrapped += low
-    return np.clip(wrapped, low, high, out=wrapped)
-
-
-def _wrap_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
-    steps = np.round((values - low) / step)
-    wrapped = _modulo(steps, np.round((high - low) / step) + 1)
-    wrapped *= step
-    wrapped += low
-    return np.clip(wrapped, low, high, out=wrapped)
-
-
-def _reflect_interval(values: Floats, low: Floats, high: Floats, *_: Floats) -> Floats:
-    inside = (values >= low) & (values <= high)
-    reflected = _reflect(values - low, np.where(high > low, high - low, 1.0))
-    reflected += low
-    return np.where(inside, values, np.clip(reflected, low, high, out=reflected))
-
-
-def _reflect_grid(values: Floats, low: Floats, high: Floats, step: Floats) -> Floats:
-    reflected = _reflect(np.round((values - low) / step), np.round((high - low) / step))
-    reflected *= step
-    reflected += low
-    return np.clip(reflected, low, high, out=reflected)
-
-
-def _reflect(values: Floats, length: Floats) -> Floats:
-    """Reflect values into ``[0, length]`` in place (triangle wave of period ``2 * length``)."""
-    remainder = _modulo(values, 2 * length)
-    return np.minimum(remainder, 2 * length - remainder, out=remainder)
-
-
-def _modulo(values: Floats, length: Floats) -> Floats:
-    """Return ``values % length`` in place; faster than ``np.mod``."""
-    whole = values / length
-    np.floor(whole, out=whole)
-    whole *= length
-    values -= whole
-    return values
-
-
-_WRAP_FUNCTIONS: tuple[Callable[..., Floats], ...] = (
-    _wrap_unit,
-    _wrap_intervals,
-    _wrap_grid,
-    _reflect_interval,
-    _reflect_grid,
-)
-"""Functions by kind of range; the compiled extension uses the same numbers."""
 
 
 def _check_shapes(

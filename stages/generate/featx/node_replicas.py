@@ -1,7 +1,7 @@
 """Replicas of node-labelled graphs with extrapolated features of their training nodes.
 
 A replica holds features, labels, splits and environments of nodes. It stores no edges and shares
-those of its source graph. Nodes outside the training split keep their features bit by bit.
+those of its source graph. Features of nodes outside the training split are bit-identical.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def replica_quality(
     train = training_nodes(extrapolator.source)
     return {
         "replicas": config.replicas,
-        "moved_features": int(extrapolator.parameters.wrap_around.mask.sum()),
-        "moved_nodes": extrapolated,
+        "extrapolated_features": int(extrapolator.parameters.wrap_around.mask.sum()),
+        "extrapolated_nodes": extrapolated,
         "unchanged": unchanged,
         "without_partner": len(train) - len(extrapolator.extrapolated),
     }
@@ -153,8 +153,8 @@ def check_config(config: GenerateConfig, info: CorpusInfo) -> None:
     """Raise if a config has options that do not apply to labelled nodes."""
     if config.options != "000":
         raise UsageError(
-            f"{info.name} labels nodes; splicing needs labelled graphs. Use `--options 000` with "
-            "`--featx`."
+            f"{info.name} has node labels; splicing needs labelled graphs. Use `--options 000` "
+            "with `--featx`."
         )
     if config.augmented_only:
         raise UsageError(
@@ -163,11 +163,13 @@ def check_config(config: GenerateConfig, info: CorpusInfo) -> None:
         )
     if config.featx_partner == "ranked":
         raise UsageError(
-            f"{info.name} labels nodes: each node has its own partner, so nodes are not matched by "
-            "rank. Leave `--featx-partner` out."
+            f"{info.name} has node labels: each node has its own partner, so nodes are not matched "
+            "by rank. Leave `--featx-partner` out."
         )
     if config.count is not None or config.ratio not in (None, 1.0):
-        raise UsageError(f"{info.name} labels nodes: set the number of replicas with `--replicas`")
+        raise UsageError(
+            f"{info.name} has node labels: set the number of replicas with `--replicas`"
+        )
 
 
 def _only_rows(values: Ints, rows: Ints) -> Ints:
@@ -185,7 +187,7 @@ def _fill_rows(values: Array, rows: Ints, value: int) -> Array:
 
 
 def _replace_rows(features: Features, rows: Ints, values: Features) -> Features:
-    """Return a copy of ``features`` with some rows replaced; all others keep their bits."""
+    """Return a copy of ``features`` with some rows replaced; all others are bit-identical."""
     if isinstance(features, csr_matrix):
         order = np.arange(features.shape[0])
         order[rows] = features.shape[0] + np.arange(len(rows))

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array
@@ -17,10 +15,10 @@ from gsx.stages.generate.config import GenerateConfig
 from gsx.stages.generate.featx.feature_extrapolation import WrapAround
 from gsx.stages.graphs.feature_variance import FeatureRanges, Floats
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.artifact_files import array, read_arrays
+from gsx.storage.corpora.summary import mask_summary, summary_name
 
 MASK_FILE = "mask.safetensors"
-MAX_BYTES = 1 << 30
-"""Largest mask file that is read."""
 ORIGIN = "featx"
 _ARRAYS = ("mask", "low", "high", "step")
 
@@ -64,7 +62,7 @@ def featx_parameters(
             f"{where} has {width} features; {info.name} has {info.num_features}. Train one on it: "
             "`gsx pretrain mask`."
         )
-    corpus_name = artifact.manifest.summary.get("name", info.name)
+    corpus_name = summary_name(artifact.manifest) or info.name
     if corpus_name != info.name:
         raise UsageError(
             f"{where} was trained on {corpus_name}, not on {info.name}. Train one on it: "
@@ -90,16 +88,34 @@ def featx_parameters(
     )
 
 
+def range_policy_warnings(config: GenerateConfig, mask: Artifact) -> list[str]:
+    """Return a statement of the default policy for feature ranges, if it applies.
+
+    Without ``--feature-range`` and without a range that is known for the dataset, extrapolated
+    features stay inside the range of the training data.
+    """
+    given = mask_summary(mask.manifest).get("feature_ranges", [])
+    if config.featx_direction == "interpolate" or any("=" not in text for text in given):
+        return []
+    which = "features without `--feature-range`" if given else "all features"
+    ends = "are reflected" if config.featx_ends == "mirror" else "wrap around"
+    return [
+        f"FeatX: {which} stay inside the range of the training data (default); values beyond it "
+        f"{ends}. If test values may be outside, give a larger range, such as `--feature-range "
+        "+50%`"
+    ]
+
+
 def require_extrapolatable(info: CorpusInfo) -> None:
     """Raise if the features of a corpus cannot be extrapolated."""
     if is_molecular(info):
         raise StageError(
-            f"{info.name} holds molecules: other atom features are other molecules. Leave FeatX "
-            "out."
+            f"{info.name} holds molecules, and changed atom features would give other molecules. "
+            "Leave FeatX out."
         )
     if info.level == "graph" and info.sparse:
         raise StageError(
-            f"{info.name} labels graphs and has sparse node features, which FeatX supports for "
+            f"{info.name} has graph labels and has sparse node features, which FeatX supports for "
             "labelled nodes only. Leave FeatX out, or prepare dense features."
         )
     if info.task == "classification" or (info.task == "binary" and len(info.outputs) == 1):
@@ -112,13 +128,14 @@ def require_extrapolatable(info: CorpusInfo) -> None:
 
 def _read_mask(artifact: Artifact) -> dict[str, Array]:
     where = f"{artifact.location.url}/{MASK_FILE}"
-    try:
-        arrays = load(artifact.location.read_bytes(MASK_FILE, limit=MAX_BYTES))
-    except (FileNotFoundError, SafetensorError) as error:
-        raise ArtifactError(f"{where} cannot be read: {error}") from error
-    missing = [name for name in _ARRAYS if name not in arrays]
-    if missing or len({arrays[name].shape for name in _ARRAYS}) != 1:
+    arrays = read_arrays(artifact.location, MASK_FILE)
+    width = len(array(arrays, "mask", "uint8", (None,), where))
+    low, high, step = (
+        array(arrays, name, "float64", (width,), where) for name in ("low", "high", "step")
+    )
+    if not (np.isfinite([low, high, step]).all() and (low <= high).all() and (step >= 0).all()):
         raise ArtifactError(
-            f"{where} is not a mask: it must hold {', '.join(_ARRAYS)} of equal length."
+            f"{where}: a feature range is not finite, its end is below its start, or its step is "
+            "negative. Train the mask again: `gsx pretrain mask --force`."
         )
     return arrays

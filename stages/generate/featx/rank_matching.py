@@ -1,10 +1,9 @@
 """Rank matching: pair nodes of two graphs by the rank of their selected features.
 
-Some features encode both what a node is and which environment its graph comes from, such as
-brightness times colour. Extrapolating all nodes from one node of a partner then changes what the
-nodes are. Nodes of equal rank are similar in what they are, so their difference is the difference
-between the environments. This is one-dimensional optimal transport: nodes are sorted by the sum of
-their selected features.
+Some features combine a property of the node with one of the environment, such as brightness times
+color. Extrapolating all nodes away from one node of a partner then changes the node property, too.
+Nodes of equal rank have similar node properties, so they differ mostly by the environment. This is
+one-dimensional optimal transport: nodes are sorted by the sum of their selected features.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from gsx.stages.generate.featx.node_replicas import (
     load_node_extrapolator,
     replica_quality,
 )
+from gsx.stages.generate.featx.parameters import range_policy_warnings
 from gsx.stages.generate.featx.plan import ExtrapolatedShard, extrapolated_info
 from gsx.stages.graphs.wl_hash import wl_hashes
 from gsx.stages.sharded_build import ReadFile, ShardedBuild, ShardPlan, ShardStats, hashes_path
@@ -50,7 +51,7 @@ class GraphExtrapolationBuild:
     """Builds shards of source graphs with extrapolated features."""
 
     def __init__(self, config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
-        self._config = config
+        self._config, self._mask = config, inputs["mask"]
         self._corpus = corpus = Corpus(inputs["corpus"])
         interpolate = config.featx_direction == "interpolate"
         self._held_out = held_out_hashes(corpus)
@@ -93,7 +94,10 @@ class GraphExtrapolationBuild:
             extrapolation.info,
             [*linked, *stats],
             {"featx": quality},
-            extrapolation_warnings(quality),
+            [
+                *range_policy_warnings(config, self._mask),
+                *extrapolation_warnings(quality),
+            ],
             augmented_only=config.augmented_only,
         )
 
@@ -103,6 +107,7 @@ class NodeReplicaBuild:
 
     def __init__(self, config: GenerateConfig, inputs: Mapping[str, Artifact]) -> None:
         self._config, self._corpus = config, Corpus(inputs["corpus"])
+        self._mask = inputs["mask"]
         check_config(config, self._corpus.info)
         self._extrapolator = load_node_extrapolator(config, inputs, self._corpus)
         self._planned = plan_replicas(self._corpus, self._extrapolator.source, config.replicas)
@@ -145,4 +150,5 @@ class NodeReplicaBuild:
             stats,
             self._config.formats,
             {"featx": quality},
+            range_policy_warnings(self._config, self._mask),
         )

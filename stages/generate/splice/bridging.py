@@ -12,24 +12,23 @@ from gsx.stages.augmented.derived_columns import missing_values
 from gsx.stages.chem.fragments import free_valence
 from gsx.stages.generate.splice.component_columns import (
     JOINT,
-    LATENT_MEAN,
-    LATENT_SPREAD,
     NODE_COLUMNS,
     PORT,
     SOURCE_NUMBER,
     bridge_columns,
 )
 from gsx.stages.generate.splice.composition import Composition
+from gsx.stages.generate.splice.random_bridges import BridgeSource, RandomBridges, codebooks
 from gsx.stages.generate.splice.random_edges import draw_random_edges
 from gsx.stages.graphs.splice import add_edges, add_nodes
 from gsx.stages.graphs.subgraphs import Bools
-from gsx.stages.nn.bridge_model import BridgeModel
 from gsx.stages.nn.bridge_sampling import (
     Attachments,
     Bridges,
     BridgeSampler,
     CountRule,
-    EncodedNodes,
+    DrawnLatents,
+    PooledComponents,
     concat_bridges,
     sample_attributes_and_nodes,
 )
@@ -52,11 +51,22 @@ class BridgeParameters:
     """Random edges per edge."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledEncodings:
+    """Encodings by a bridge model of the components of some splices, which come from a pool."""
+
+    latents: DrawnLatents
+    """Those of the whole pool."""
+    components: PooledComponents
+    count_features: Array
+    """``[S, …]`` for the prediction of bridge counts."""
+
+
 def draw_bridges(
-    model: BridgeModel,
+    source: BridgeSource,
     parameters: BridgeParameters,
     components: GraphTable,
-    counted: Array,
+    pooled: PooledEncodings | None,
     composition: Composition,
     stream: np.random.Generator,
     *,
@@ -64,7 +74,7 @@ def draw_bridges(
 ) -> Bridges | None:
     """Draw the bridges between ``components`` ``[S]``; None if no graph has two components.
 
-    ``counted`` ``[S, …]`` is the encoding for the prediction of bridge counts.
+    ``pooled`` are the encodings of the components by a model.
     """
     right = np.flatnonzero(composition.joined >= 0)
     if parameters.bridges == "none" or not len(right):
@@ -78,17 +88,23 @@ def draw_bridges(
         left_slot=left,
         right_slot=right,
     )
-    nodes = EncodedNodes(
-        components.dense("node", LATENT_MEAN), components.dense("node", LATENT_SPREAD), counted
-    )
-    drawer = BridgeSampler.from_encoded(
-        model, nodes, stream, pairs=parameters.bridges, counts=parameters.bridge_count
-    )
+    sampler: BridgeSampler | RandomBridges
+    if isinstance(source, RandomBridges):
+        sampler = source
+    else:
+        assert pooled is not None
+        sampler = BridgeSampler(
+            source,
+            pooled.latents,
+            pooled.components,
+            pooled.count_features,
+            parameters.bridge_count,
+        )
     if molecules:
-        return _draw_bonds(drawer, attachments, composition.slots[right], components, stream)
+        return _draw_bonds(sampler, attachments, composition.slots[right], components, stream)
     if parameters.ports == "any":
-        return drawer.sample(attachments, stream)
-    return drawer.sample(attachments, stream, *_own_ports(components, composition, attachments))
+        return sampler.sample(attachments, stream)
+    return sampler.sample(attachments, stream, *_own_ports(components, composition, attachments))
 
 
 def _own_ports(
@@ -109,7 +125,7 @@ def _own_ports(
 
 
 def _draw_bonds(
-    drawer: BridgeSampler,
+    sampler: BridgeSampler | RandomBridges,
     attachments: Attachments,
     slot: Ints,
     components: GraphTable,
@@ -120,18 +136,19 @@ def _draw_bonds(
     rounds: list[Bridges] = []
     for number in range(1, int(slot.max(initial=0)) + 1):
         rows = np.flatnonzero(slot == number)
-        bonds = drawer.sample(attachments.take(rows), stream, hydrogens > 0)
+        bonds = sampler.sample(attachments.take(rows), stream, hydrogens > 0)
         rounds.append(replace(bonds, attachment=rows[bonds.attachment]))
         np.subtract.at(hydrogens, np.concatenate([bonds.left, bonds.right]), 1)
     return concat_bridges(rounds)
 
 
 def add_random_edges(
-    model: BridgeModel,
+    source: BridgeSource,
     per_edge: float,
     graphs: GraphTable,
     protected: Ints,
     components: GraphTable,
+    pooled: PooledEncodings | None,
     bridges: Bridges,
     stream: np.random.Generator,
 ) -> Bridges:
@@ -143,7 +160,13 @@ def add_random_edges(
     ends = draw_random_edges(
         graphs, (bridges.left, bridges.right), per_edge, node_protected, stream
     )
-    heads = sample_attributes_and_nodes(model, components.dense("node", LATENT_MEAN), *ends, stream)
+    if isinstance(source, RandomBridges):
+        heads = source.sample_codes(len(ends[0]), stream)
+    else:
+        assert pooled is not None
+        nodes = [pooled.components.pool_nodes(end) for end in ends]
+        latent = pooled.latents.latent
+        heads = sample_attributes_and_nodes(source, latent, nodes[0], nodes[1], stream)
     extra = Bridges(np.full(len(ends[0]), len(bridges.left)), *ends, *heads)
     return concat_bridges([bridges, extra])
 
@@ -167,7 +190,7 @@ def without_bridges(graphs: GraphTable) -> tuple[GraphTable, Array, Ragged]:
 
 
 def with_bridges(
-    model: BridgeModel,
+    source: BridgeSource,
     parameters: BridgeParameters,
     graphs: GraphTable,
     slot: Ints,
@@ -181,9 +204,14 @@ def with_bridges(
     number, plain = graphs.dense("node", SOURCE_NUMBER), _drop_temporary(graphs)
     graph = np.searchsorted(graphs.node_ptr, bridges.left, side="right") - 1
     u, v = bridges.left - graphs.node_ptr[graph], bridges.right - graphs.node_ptr[graph]
-    edge = bridge_columns(plain, bridges.attribute, model, fixed=parameters.fixed_attributes)
+    edge = bridge_columns(
+        plain,
+        bridges.attribute,
+        codebooks(source).attributes,
+        fixed=parameters.fixed_attributes,
+    )
     if parameters.bridge_nodes:
-        plain, middle, old = add_nodes(plain, graph, _bridge_node_columns(model, plain, bridges))
+        plain, middle, old = add_nodes(plain, graph, _bridge_node_columns(source, plain, bridges))
         slot, number = (_scatter(values, old, plain.total_nodes) for values in (slot, number))
         graph, u, v = (
             np.tile(graph, 2),
@@ -209,14 +237,14 @@ def _scatter(values: Array, rows: Ints, size: int) -> Array:
 
 
 def _bridge_node_columns(
-    model: BridgeModel, table: GraphTable, bridges: Bridges
+    source: BridgeSource, table: GraphTable, bridges: Bridges
 ) -> dict[str, Array]:
     """Return the node columns of bridge nodes, one per bridge."""
     columns: dict[str, Array] = {}
     for name in table.node:
         existing = table.dense("node", name)
         if name == "node_feat":
-            features = np.asarray(model.shape.bridge_nodes)
+            features = np.asarray(codebooks(source).bridge_nodes)
             columns[name] = features[bridges.node].astype(existing.dtype)
         else:
             shape = (len(bridges.left), *existing.shape[1:])

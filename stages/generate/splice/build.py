@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from gsx.errors import StageError
-from gsx.ragged import Ints, decode_texts
+from gsx.ragged import Array, Ints, decode_texts
 from gsx.schema import CorpusInfo
 from gsx.seeds import rng
+from gsx.stages.augmented.label_rules import size_slope
 from gsx.stages.augmented.shards import graphs_per_shard, write_shard_with_hashes
 from gsx.stages.chem.splice_rules import SAMPLED_MOLECULES
 from gsx.stages.generate.config import GenerateConfig, Option
@@ -23,11 +24,12 @@ from gsx.stages.generate.splice.component_pool import (
     cut_fragments,
 )
 from gsx.stages.generate.splice.growth import grow_subgraphs
+from gsx.stages.generate.splice.label_conflicts import label_causal_subgraphs
 from gsx.stages.generate.splice.load_inputs import SpliceInputs, compare_molecules
 from gsx.stages.generate.splice.metrics import graph_sums, merge_sums
 from gsx.stages.generate.splice.plan import SplicedShard
 from gsx.stages.generate.splice.splicer import SplicedBlock, SpliceParameters, Splicer
-from gsx.stages.graphs.wl_hash import Hashes
+from gsx.stages.graphs.wl_hash import Hashes, labelled_hashes
 from gsx.stages.sharded_build import GRAPH_NODES
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.corpora.parquet import ROW_GROUP
@@ -44,22 +46,49 @@ def build_splicer(
     info: CorpusInfo,
     option: Option,
     held_out: Hashes,
+    causal: ComponentPool | None = None,
 ) -> Splicer:
-    """Cut and encode the components of one option."""
+    """Cut and encode the components of one option.
+
+    ``causal`` is the pool of causal subgraphs if it exists already.
+    """
     train, rows = inputs.train, len(inputs.train)
     lead: ComponentPool
     if option == 3:
-        lead = build_component_pool(train, None, inputs.model, molecules=inputs.molecules)
+        lead = build_component_pool(train, None, inputs.bridge_source, molecules=inputs.molecules)
         pool, lead_component = lead, lead.by_source_row(rows)
         other_components = lead_component[None]
     else:
-        lead = build_component_pool(train, inputs.causal, inputs.model, molecules=inputs.molecules)
+        source = inputs.bridge_source if 2 in config.enabled else None
+        lead = causal or build_component_pool(
+            train, inputs.causal, source, molecules=inputs.molecules
+        )
         pool, lead_component = lead, lead.by_source_row(rows)
         other_components = np.full((1, rows), -1, dtype=np.int64)
         if option == 2:
             pool, other_components = _add_environmental(config, inputs, lead)
     lead_component = np.where(inputs.labelled, lead_component, -1)
     other_components = np.where(inputs.labelled | (option == 2), other_components, -1)
+    y, causal_subgraphs = inputs.y, None
+    rule = config.labels
+    if option == 1:
+        if rule == "size-scaled":  # before equal subgraphs are merged
+            y, rule = _scaled_labels(inputs, pool.table.num_nodes, lead_component), "average"
+        labels = label_causal_subgraphs(
+            pool,
+            lead_component,
+            train,
+            y,
+            inputs.labelled,
+            config.label_conflicts,
+            config.min_causal_nodes,
+        )
+        lead_component = np.where(labels.usable, lead_component, -1)
+        y, causal_subgraphs = labels.y, labels.counts
+    elif option == config.enabled[0] == 2:
+        causal_subgraphs = label_causal_subgraphs(
+            lead, lead_component, train, y, inputs.labelled, "keep", config.min_causal_nodes
+        ).counts
     _require_sources(config, option, lead_component, other_components[0], info)
     if config.partners == "same-class" and option != 1:
         _require_classes(inputs.classes, option, lead_component, other_components[0], info)
@@ -71,7 +100,7 @@ def build_splicer(
             partners=config.partners,
             attach=config.attach,
             balanced=config.balanced,
-            labels=config.labels,
+            labels=rule,
             bridging=BridgeParameters(
                 bridges=config.bridges,
                 bridge_count=config.bridge_count,
@@ -87,12 +116,21 @@ def build_splicer(
         lead_component=lead_component,
         other_components=other_components,
         graph_id=inputs.graph_id,
-        y=inputs.y,
+        y=y,
+        source_nodes=train.num_nodes,
         classes=inputs.classes,
-        model=inputs.model,
+        bridge_source=inputs.bridge_source,
         forbidden=held_out,
         molecules=inputs.molecules,
+        causal_subgraphs=causal_subgraphs,
     )
+
+
+def _scaled_labels(inputs: SpliceInputs, nodes: Ints, component: Ints) -> Array:
+    """Return the labels of source graphs, moved along the trend to the sizes of components."""
+    slope = size_slope(inputs.train.num_nodes, inputs.y)
+    smaller = np.where(component >= 0, nodes[component] - inputs.train.num_nodes, 0)
+    return np.asarray(inputs.y + slope * smaller[:, None], dtype=np.float32)
 
 
 def _add_environmental(
@@ -117,7 +155,7 @@ def _add_environmental(
         environmental = build_component_pool(
             train,
             keep,
-            inputs.model,
+            inputs.bridge_source,
             molecules=inputs.molecules,
             grow=_growth(config, inputs, level),
         )
@@ -132,18 +170,13 @@ def _growth(
     config: GenerateConfig, inputs: SpliceInputs, level: int
 ) -> Callable[[GraphTable], GraphTable] | None:
     """Return the function that enlarges environmental subgraphs; None without growth."""
-    model = inputs.model
-    if not config.grow or model is None:
+    source = inputs.bridge_source
+    if not config.grow or source is None:
         return None
     max_nodes = round(config.grow * int(inputs.train.num_nodes.max(initial=1)))
     stream = rng(config.seed, "generate", "growth", level)
     return lambda subgraphs: grow_subgraphs(
-        subgraphs,
-        model,
-        max_nodes,
-        stream,
-        pairs="random" if config.bridges == "random" else "learned",
-        fixed=config.attributes == "fixed",
+        subgraphs, source, max_nodes, stream, fixed=config.attributes == "fixed"
     )
 
 
@@ -182,6 +215,7 @@ def write_spliced_shard(
     train_nodes = inputs.train.num_nodes
     sample_molecules = inputs.molecules and plan.start == 0
     hashes: list[Hashes] = []
+    labelled: list[Hashes] = []
     rejected: Counter[str] = Counter()
     rejected_at_first = 0
     sums: list[dict[str, Any]] = []
@@ -192,6 +226,7 @@ def write_spliced_shard(
         size = graphs_per_block(inputs.train, config)
         for table, block in spliced_blocks(get_splicer(), plan, env_id, size):
             hashes.append(block.hashes)
+            labelled.append(labelled_hashes(block.hashes, table.dense("graph", "y")))
             rejected.update(block.rejected)
             rejected_at_first += block.rejected_at_first
             yield table
@@ -209,11 +244,18 @@ def write_spliced_shard(
     def stats() -> dict[str, Any]:
         merged = merge_sums(sums)
         if sample_molecules:
-            merged["molecules"] = compare_molecules(inputs.corpus, smiles)
-        counts = {"refused": dict(rejected), "first_refused": rejected_at_first}
+            merged["molecules"] = {
+                **compare_molecules(inputs.corpus, smiles),
+                "components_left_out": get_splicer().pool.not_molecules,
+            }
+        if plan.start == 0 and plan.option != 3 and plan.option == config.enabled[0]:
+            merged["causal_subgraphs"] = get_splicer().causal_subgraphs
+        counts = {"rejected": dict(rejected), "first_rejected": rejected_at_first}
         return {"splice": {**merged, **counts}}
 
-    return write_shard_with_hashes(draft, plan.shard, info, tables, hashes, config.formats, stats)
+    return write_shard_with_hashes(
+        draft, plan.shard, info, tables, hashes, config.formats, stats, labelled
+    )
 
 
 def graphs_per_spliced_shard(config: GenerateConfig, train: GraphTable) -> int:
@@ -236,13 +278,16 @@ def _require_sources(
     leads, partners = int((lead >= 0).sum()), int((others >= 0).sum())
     if not leads or (option == 2 and not partners):
         what = "an environmental subgraph" if leads else "a connected component with a label"
+        if option == 1:
+            what = f"a usable causal subgraph of at least {config.min_causal_nodes} nodes"
         raise StageError(
-            f"option {option}: no training graph of {info.name} has {what}. Leave the option out."
+            f"option {option}: no training graph of {info.name} has {what}. Leave the option out"
+            + (", or lower `min_causal_nodes`." if option == 1 else ".")
         )
-    if config.partners != "same-piece" and option != 1 and config.f[1] > partners:
+    if config.partners != "same-component" and option != 1 and config.f[1] > partners:
         raise StageError(
             f"option {option}: f of {config.f[1]} needs that many different graphs, and "
-            f"{info.name} has {partners} to splice. Lower f, or use `partners = same-piece`."
+            f"{info.name} has {partners} to splice. Lower f, or use `partners = same-component`."
         )
 
 
@@ -270,7 +315,8 @@ def splice_warnings(
     share = quality["distinct"] / quality["graphs"]
     if share < 0.5:
         return [
-            f"option {option}: {quality['distinct']:,} of {quality['graphs']:,} graphs are "
-            "distinct; the rest repeat one of them"
+            f"option {option}: only {quality['distinct']:,} of {quality['graphs']:,} graphs are "
+            "distinct; the rest repeat one of them. Lower `--count` or `--ratio`, or leave the "
+            "option out of `--options`."
         ]
     return []

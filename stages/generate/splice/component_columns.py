@@ -9,11 +9,9 @@ import numpy as np
 
 from gsx.ragged import Array, Ints
 from gsx.stages.augmented.derived_columns import missing_values
-from gsx.stages.nn.bridge_model import BridgeModel
+from gsx.stages.graphs.cut_frequencies import Codebook
 from gsx.table import GraphTable
 
-LATENT_MEAN, LATENT_SPREAD = "latent_mean", "latent_spread"
-"""Node columns: latent distribution of the bridge model."""
 SOURCE_NUMBER = "source_number"
 """Node column: number of the node in its source graph."""
 PORT = "port"
@@ -29,8 +27,6 @@ JOINT = "joint"
 
 NODE_COLUMNS = frozenset(
     {
-        LATENT_MEAN,
-        LATENT_SPREAD,
         SOURCE_NUMBER,
         SMILES_ORDER,
         PORT,
@@ -43,20 +39,19 @@ NODE_COLUMNS = frozenset(
 
 
 def bridge_columns(
-    table: GraphTable, attribute: Ints, model: BridgeModel, *, fixed: bool
+    table: GraphTable, attribute: Ints, attributes: Codebook, *, fixed: bool
 ) -> dict[str, Array]:
     """Return the edge columns of B new bridges except for their end nodes, ``[B, …]`` each.
 
-    ``attribute`` ``[B]`` are indices into the attributes of the bridge model. With ``fixed`` all
-    bridges get the most frequent attribute.
+    ``attribute`` ``[B]`` are indices into the codebook ``attributes``. With ``fixed`` all bridges
+    get the most frequent attribute.
     """
     columns: dict[str, Array] = {}
     for name in set(table.edge) - {"edge_src", "edge_dst"}:
         existing = table.dense("edge", name)
         if name == "edge_attr":
-            attributes = np.asarray(model.shape.attributes)
             chosen = np.zeros_like(attribute) if fixed else attribute
-            columns[name] = attributes[chosen].astype(existing.dtype)
+            columns[name] = np.asarray(attributes)[chosen].astype(existing.dtype)
         elif name == JOINT:
             columns[name] = np.ones(len(attribute), dtype=existing.dtype)
         else:

@@ -8,21 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from gsx.ragged import Ints, row_indices
-from gsx.stages.chem.splice_rules import cut_molecules, write_component_smiles
+from gsx.stages.chem.splice_rules import (
+    cut_molecules,
+    without_hydrogen_nodes,
+    write_component_smiles,
+)
 from gsx.stages.generate.splice.component_columns import (
     COPY,
     JOINT,
-    LATENT_MEAN,
-    LATENT_SPREAD,
     PORT,
     SMILES_END,
     SMILES_ORDER,
     SMILES_START,
     SOURCE_NUMBER,
 )
+from gsx.stages.generate.splice.random_bridges import BridgeSource
 from gsx.stages.graphs.cuts import sparse_cuts
 from gsx.stages.graphs.subgraphs import Bools, global_edges, induced_subgraphs, is_connected
-from gsx.stages.nn.bridge_model import BridgeModel, EncodedComponents
+from gsx.stages.nn.bridge_model import BridgeModel, EncodedComponents, concat_encoded
 from gsx.table import GraphTable, concat
 
 
@@ -34,14 +37,14 @@ class ComponentPool:
     """Node and edge columns of the source, plus temporary columns."""
     source: Ints
     """``[C]`` row of the source graph of every component."""
-    count_features: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-    """``[C, …]`` encoding for the prediction of bridge counts; width 0 without a bridge model."""
+    encoded: EncodedComponents | None
+    """Encodings of nodes and components by a bridge model; None without a model."""
     slots: Ints
     """``[C]`` slots of every component: 1, or 1 + number of copies if it was enlarged."""
     smiles: tuple[str, ...]
     """``[C]`` SMILES of components that are molecules; empty otherwise."""
-    left_out: int
-    """Source graphs without a component, because it was empty, disconnected or no molecule."""
+    not_molecules: int
+    """Components left out because RDKit rejects them, or because SMILES cannot describe them."""
 
     def by_source_row(self, rows: int) -> Ints:
         """Return the component of each of ``rows`` source graphs, -1 if there is none."""
@@ -53,7 +56,7 @@ class ComponentPool:
 def build_component_pool(
     train: GraphTable,
     keep: Bools | None,
-    model: BridgeModel | None,
+    source: BridgeSource | None,
     *,
     molecules: bool = False,
     grow: Callable[[GraphTable], GraphTable] | None = None,
@@ -72,32 +75,32 @@ def build_component_pool(
         table, number, valid = cut_molecules(plain, keep)
     else:
         table, number = induced_subgraphs(plain, keep)
-    table = table.with_columns(
-        node={SOURCE_NUMBER: number.astype(np.int32), PORT: _count_ports(train, keep)}
-    )
-    usable = np.flatnonzero((table.num_nodes > 0) & is_connected(table) & valid)
+    table = table.with_columns(node={PORT: _count_ports(train, keep)})
+    if molecules:
+        table, number = without_hydrogen_nodes(table, number)
+    table = table.with_columns(node={SOURCE_NUMBER: number.astype(np.int32)})
+    is_candidate = (table.num_nodes > 0) & is_connected(table)
+    usable = np.flatnonzero(is_candidate & valid)
+    not_molecules = int(is_candidate.sum()) - len(usable)
     table = table.take(usable)
+    smiles: tuple[str, ...] = ()
+    if molecules:
+        written, has_smiles = write_component_smiles(table)
+        usable, table = usable[has_smiles], table.filter(has_smiles)
+        not_molecules += int((~has_smiles).sum())
+        positions = {
+            SMILES_START: written.start,
+            SMILES_END: written.end,
+            SMILES_ORDER: written.rank,
+        }
+        table = table.with_columns(node=positions)
+        smiles = tuple(written.text)
     slots = np.ones(len(usable), dtype=np.int64)
     if grow is not None:
         table = grow(table)
         np.maximum.at(slots, row_indices(table.node_ptr), table.dense("node", COPY) + 1)
-    if model is None:
-        counted = np.zeros((len(usable), 0), dtype=np.float32)
-    else:
-        encoded: EncodedComponents = model.encode(table)
-        table = table.with_columns(node={LATENT_MEAN: encoded.mean, LATENT_SPREAD: encoded.std})
-        counted = encoded.count_features
-    smiles: tuple[str, ...] = ()
-    if molecules:
-        written = write_component_smiles(table)
-        positions = {
-            SMILES_START: written.start,
-            SMILES_END: written.end,
-            SMILES_ORDER: written.place,
-        }
-        table = table.with_columns(node=positions)
-        smiles = tuple(written.text)
-    return ComponentPool(table, usable, counted, slots, smiles, len(train) - len(usable))
+    encoded = source.encode(table) if isinstance(source, BridgeModel) else None
+    return ComponentPool(table, usable, encoded, slots, smiles, not_molecules)
 
 
 def _count_ports(train: GraphTable, keep: Bools | None) -> Ints:
@@ -114,10 +117,14 @@ def concat_pools(lead: ComponentPool, others: ComponentPool) -> ComponentPool:
     return ComponentPool(
         table=concat([_add_growth_columns(lead.table, others.table), others.table]),
         source=np.concatenate([lead.source, others.source]),
-        count_features=np.concatenate([lead.count_features, others.count_features]),
+        encoded=(
+            concat_encoded([lead.encoded, others.encoded])
+            if lead.encoded is not None and others.encoded is not None
+            else None
+        ),
         slots=np.concatenate([lead.slots, others.slots]),
         smiles=(*lead.smiles, *others.smiles),
-        left_out=lead.left_out + others.left_out,
+        not_molecules=lead.not_molecules + others.not_molecules,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gsx.ragged import Ints, pointers, row_indices
 
-Partners = Literal["any", "same-class", "same-piece"]
+Partners = Literal["any", "same-class", "same-component"]
 Attach = Literal["tree", "chain", "star"]
 DISTINCT_ROUNDS = 16
 """Times a source that occurs twice in a graph is redrawn; with few sources some duplicates stay."""
@@ -113,7 +113,7 @@ def _sample_partners(
 ) -> Ints:
     """Return ``[G, per_lead]`` partners of each lead."""
     shape = (len(leads), per_lead)
-    if partners == "same-piece":
+    if partners == "same-component":
         # Repeat the lead's own component if it has one, otherwise that of a random graph.
         size = int(max(others.rows.max(initial=0), leads.max(initial=0))) + 1
         has_component = np.zeros(size, dtype=bool)

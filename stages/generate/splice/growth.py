@@ -4,7 +4,7 @@ A cut splits a subgraph into P1 + P2. Enlarged it is P1 + k·P2: structural line
 an integer coefficient. The first copy of P2 stays where it was. The bridge model decides once per
 subgraph how the other copies are connected:
 
-- A cut edge is *anchored* if its end in P1 is a more likely neighbour of a second P2 than the first
+- A cut edge is *anchored* if its end in P1 is a more likely neighbor of a second P2 than the first
   P2 is, as the hub of a star. Every copy has an anchored edge.
 - Otherwise consecutive copies are *linked*: bridges are drawn from nodes of a copy that are not
   ports of the cut to ports of the next copy. So a path stays a path.
@@ -18,12 +18,12 @@ import numpy as np
 
 from gsx.ragged import Array, Ints, pointers, ranges, row_indices
 from gsx.stages.generate.splice.component_columns import COPY, JOINT, bridge_columns
+from gsx.stages.generate.splice.random_bridges import BridgeSource, RandomBridges, codebooks
 from gsx.stages.graphs.cuts import sparse_cuts
 from gsx.stages.graphs.splice import add_edges, union
 from gsx.stages.graphs.subgraphs import Bools, Floats, global_edges, induced_subgraphs
 from gsx.stages.graphs.weighted_sampling import sample_without_replacement
-from gsx.stages.nn.bridge_model import BridgeModel
-from gsx.stages.nn.bridge_sampling import PairRule, pair_odds, sample_attributes_and_nodes
+from gsx.stages.nn.bridge_sampling import pair_odds, sample_attributes_and_nodes
 from gsx.table import GraphTable, concat
 
 BATCH_SUBGRAPHS = 2048
@@ -58,11 +58,10 @@ class CutSubgraphs:
 
 def grow_subgraphs(
     subgraphs: GraphTable,
-    model: BridgeModel,
+    source: BridgeSource,
     max_nodes: int,
     stream: np.random.Generator,
     *,
-    pairs: PairRule = "learned",
     fixed: bool = False,
 ) -> GraphTable:
     """Return every subgraph enlarged to between its own size and ``max_nodes`` nodes.
@@ -76,11 +75,10 @@ def grow_subgraphs(
         batch = marked.slice(start, start + BATCH_SUBGRAPHS)
         cut = cut_subgraphs(batch, stream)
         copies = _draw_copies(cut, max_nodes, stream)
-        is_anchored = draw_anchored(batch, cut, model, stream, pairs)
-        links = draw_links(cut, ~is_anchored & (copies[cut.subgraph] > 1), model, stream, pairs)
-        latent = model.encode(cut.second).mean
-        attribute, _ = sample_attributes_and_nodes(model, latent, *links[1:], stream)
-        link_columns = bridge_columns(batch, attribute, model, fixed=fixed)
+        is_anchored = draw_anchored(batch, cut, source, stream)
+        links = draw_links(cut, ~is_anchored & (copies[cut.subgraph] > 1), source, stream)
+        attribute = _draw_attributes(cut.second, links[1:], source, stream)
+        link_columns = bridge_columns(batch, attribute, codebooks(source).attributes, fixed=fixed)
         enlarged.append(_assemble(batch, cut, copies, is_anchored, links, link_columns))
     return concat(enlarged)
 
@@ -112,9 +110,8 @@ def cut_subgraphs(subgraphs: GraphTable, stream: np.random.Generator) -> CutSubg
 def draw_anchored(
     subgraphs: GraphTable,
     cut: CutSubgraphs,
-    model: BridgeModel,
+    source: BridgeSource,
     stream: np.random.Generator,
-    pairs: PairRule,
 ) -> Bools:
     """Draw for every cut edge whether all copies have it, ``[X]``.
 
@@ -122,15 +119,15 @@ def draw_anchored(
     odds of a bridge to the most likely node of the existing P2. All edges of a node of P1 share
     one draw.
     """
-    if pairs == "random":
+    if isinstance(source, RandomBridges):
         return (stream.random(len(subgraphs)) < 0.5)[cut.subgraph]
-    whole, alone = model.encode(subgraphs).mean, model.encode(cut.second).mean
+    whole, alone = source.encode(subgraphs).mean, source.encode(cut.second).mean
     latent = np.concatenate([whole, alone])
     port = subgraphs.total_nodes + cut.port
-    anchor_odds = pair_odds(model, latent, cut.left, port)
+    anchor_odds = pair_odds(source, latent, cut.left, port)
     sizes = cut.second.num_nodes[cut.subgraph]
     candidates = cut.second_nodes[ranges(cut.second.node_ptr[cut.subgraph], sizes)]
-    link_odds = pair_odds(model, latent, candidates, np.repeat(port, sizes))
+    link_odds = pair_odds(source, latent, candidates, np.repeat(port, sizes))
     best = np.maximum.reduceat(link_odds, pointers(sizes)[:-1]) if len(sizes) else link_odds
     probability = anchor_odds / (anchor_odds + best)
     nodes, node = np.unique(cut.anchor, return_inverse=True)
@@ -142,9 +139,8 @@ def draw_anchored(
 def draw_links(
     cut: CutSubgraphs,
     free: Bools,
-    model: BridgeModel,
+    source: BridgeSource,
     stream: np.random.Generator,
-    pairs: PairRule,
 ) -> tuple[Ints, Ints, Ints]:
     """Draw the links between a copy of P2 and the next one.
 
@@ -158,11 +154,11 @@ def draw_links(
     sizes = second.num_nodes[subgraph]
     node = ranges(second.node_ptr[subgraph], sizes)
     ptr = pointers(sizes)
-    if pairs == "random":
+    if isinstance(source, RandomBridges):
         odds: Floats = np.ones(len(node))
     else:
-        latent = model.encode(second).mean
-        odds = pair_odds(model, latent, node, np.repeat(port, sizes))
+        latent = source.encode(second).mean
+        odds = pair_odds(source, latent, node, np.repeat(port, sizes))
     port_weight = _segment_sums(odds / (1 + odds), ptr)
     ports = np.bincount(subgraph, minlength=len(second))
     expected = np.rint(np.bincount(subgraph, weights=port_weight, minlength=len(second)))
@@ -192,6 +188,19 @@ def draw_links(
     u = np.concatenate([link[0] for link in links]) if links else port[:0]
     v = np.concatenate([link[1] for link in links]) if links else port[:0]
     return row_indices(second.node_ptr)[u], u, v
+
+
+def _draw_attributes(
+    second: GraphTable,
+    links: tuple[Ints, Ints],
+    source: BridgeSource,
+    stream: np.random.Generator,
+) -> Ints:
+    """Draw the attribute of every link, as a row of the codebook."""
+    if isinstance(source, RandomBridges):
+        return source.sample_codes(len(links[0]), stream)[0]
+    latent = source.encode(second).mean
+    return sample_attributes_and_nodes(source, latent, *links, stream)[0]
 
 
 def _segment_sums(values: Floats, ptr: Ints) -> Floats:

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
-from safetensors.numpy import load
-from safetensors.torch import load as load_tensors
 
 from gsx.errors import ArtifactError, StageError, UsageError
 from gsx.ragged import Array, Ints, decode_texts
 from gsx.schema import CorpusInfo
+from gsx.seeds import rng
 from gsx.stages.augmented.source_graphs import next_graph_id, training_graphs
 from gsx.stages.chem.features import is_molecular
 from gsx.stages.chem.splice_rules import (
@@ -24,14 +22,15 @@ from gsx.stages.chem.splice_rules import (
     round_subgraphs_to_units,
 )
 from gsx.stages.generate.config import GenerateConfig
+from gsx.stages.generate.splice.random_bridges import BridgeSource, RandomBridges
 from gsx.stages.graphs.subgraphs import Bools, is_connected
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.artifact_files import array, read_arrays, read_json
 from gsx.storage.corpora.corpus import Corpus
+from gsx.storage.corpora.portable_copies import identity
+from gsx.storage.corpora.summary import summary_name
 from gsx.table import GraphTable
-
-MAX_BYTES = 1 << 33
-"""Largest file of an extractor or bridge model that is read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +51,7 @@ class SpliceInputs:
     """``[N]`` nodes of causal subgraphs; None without an extractor."""
     environmental: Bools | None
     """``[N]`` nodes of environmental subgraphs; None without an extractor."""
-    model: BridgeModel | None
+    bridge_source: BridgeSource | None
     cuttable: Bools | None
     """``[E]`` edges that fragments may be cut at; None allows all edges."""
     molecules: bool
@@ -71,17 +70,24 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Corpus:
     info = corpus.info
     _require_splicable(info, corpus)
     _classes(np.zeros((1, len(info.outputs))), info, config)
-    if config.labels != "average" and info.task not in ("binary", "multitask"):
+    if config.labels in ("sum", "size-scaled") and info.task != "regression":
+        raise UsageError(
+            f"`labels = {config.labels}` needs a regression target; {info.name} is {info.task}. "
+            "Leave it out."
+        )
+    if config.labels in ("any", "all") and info.task not in ("binary", "multitask"):
         raise UsageError(
             f"`labels = {config.labels}` needs binary labels; {info.name} is {info.task}. Leave it "
             "out."
         )
     graphs = corpus.splits["train"]
-    if config.f[1] > graphs and config.partners != "same-piece" and config.options != "100":
+    if config.f[1] > graphs and config.partners != "same-component" and config.options != "100":
         raise UsageError(
             f"f of {config.f[1]} needs that many different graphs; {info.name} has {graphs} for "
-            "training. Lower f, or repeat components with `partners = same-piece`."
+            "training. Lower f, or repeat components with `partners = same-component`."
         )
+    if is_molecular(info):
+        _reject_options_without_valences(config)
     if "extractor" in inputs:
         _require_parent(inputs["extractor"], corpus, "extractor", "gsx pretrain extract")
     if "bridge" in inputs:
@@ -101,9 +107,12 @@ def load_inputs(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Splic
         causal, environmental = _read_subgraphs(inputs["extractor"], graph_id, train)
         if is_molecular(info):
             causal, environmental = round_subgraphs_to_units(train, causal)
-    model = None
+    bridge_source: BridgeSource | None = None
     if "bridge" in inputs:
-        model = _read_model(inputs["bridge"], info, config)
+        bridge_source = _read_model(inputs["bridge"], info, config)
+    elif config.bridges == "random":
+        stream = rng(config.seed, "generate", "cut-frequencies")
+        bridge_source = RandomBridges.from_graphs(train, info, stream)
     labelled = ~np.isnan(y).all(axis=1)
     connected = is_connected(train)
     return SpliceInputs(
@@ -115,7 +124,7 @@ def load_inputs(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Splic
         labelled=np.asarray(labelled),
         causal=causal,
         environmental=environmental,
-        model=model,
+        bridge_source=bridge_source,
         cuttable=cuttable_edges(train, info) if config.fragments else None,
         molecules=is_molecular(info) and config.bridges != "none",
         next_id=next_graph_id(corpus),
@@ -140,8 +149,8 @@ def compare_molecules(corpus: Corpus, smiles: list[str]) -> dict[str, Any]:
 def _require_splicable(info: CorpusInfo, corpus: Corpus) -> None:
     if info.level != "graph":
         raise StageError(
-            f"{info.name} labels nodes; splicing needs a corpus of labelled graphs. `gsx datasets` "
-            "lists some. `gsx train` can train on this corpus without splicing."
+            f"{info.name} has node labels; splicing needs a corpus of labelled graphs. `gsx "
+            "datasets` lists some. `gsx train` can train on this corpus without splicing."
         )
     if info.sparse:
         raise StageError(
@@ -156,23 +165,26 @@ def _require_splicable(info: CorpusInfo, corpus: Corpus) -> None:
 
 def _read_subgraphs(artifact: Artifact, graph_id: Ints, train: GraphTable) -> tuple[Bools, Bools]:
     """Return the nodes of causal and of environmental subgraphs, ``[N]`` each."""
-    arrays = load(artifact.location.read_bytes("pieces.safetensors", limit=MAX_BYTES))
-    matches = np.array_equal(arrays["graph_id"], graph_id) and np.array_equal(
-        arrays["node_ptr"], train.node_ptr
-    )
+    where = f"{artifact.location.url}/subgraphs.safetensors"
+    arrays = read_arrays(artifact.location, "subgraphs.safetensors")
+    ids = array(arrays, "graph_id", "int64", (None,), where)
+    node_ptr = array(arrays, "node_ptr", "int64", (None,), where)
+    matches = np.array_equal(ids, graph_id) and np.array_equal(node_ptr, train.node_ptr)
     if not matches:
         raise ArtifactError(
             f"{artifact.location.url} holds subgraphs of other graphs than the corpus. Train an "
             "extractor on this corpus: `gsx pretrain extract`."
         )
-    return arrays["causal"] == 1, arrays["environmental"] == 1
+    shape = (train.total_nodes,)
+    causal = array(arrays, "causal", "uint8", shape, where)
+    return causal == 1, array(arrays, "environmental", "uint8", shape, where) == 1
 
 
 def _require_parent(artifact: Artifact, corpus: Corpus, what: str, command: str) -> None:
     """Raise if a model was trained on another corpus."""
-    digests = [parent.digest for parent in artifact.manifest.parents if parent.role == "corpus"]
-    if corpus.artifact.manifest.digest not in digests:
-        name = artifact.manifest.summary.get("name", "another corpus")
+    digests = {parent.digest for parent in artifact.manifest.parents if parent.role == "corpus"}
+    if digests.isdisjoint({corpus.artifact.manifest.digest, identity(corpus.artifact).digest}):
+        name = summary_name(artifact.manifest) or "another corpus"
         raise UsageError(
             f"{what} {artifact.key[:12]} was trained on another corpus ({name}) than "
             f"{corpus.info.name} {corpus.key[:12]}. Train one: `{command} {corpus.key[:12]}`."
@@ -181,8 +193,8 @@ def _require_parent(artifact: Artifact, corpus: Corpus, what: str, command: str)
 
 def _read_model(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> BridgeModel:
     shape = _read_shape(artifact, info, config)
-    weights = load_tensors(artifact.location.read_bytes("weights.safetensors", limit=MAX_BYTES))
-    return BridgeModel.load(shape, weights, torch.device("cpu"))
+    arrays = read_arrays(artifact.location, "weights.safetensors")
+    return BridgeModel.load(shape, arrays, torch.device("cpu"), artifact.location.url)
 
 
 def _read_shape(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) -> BridgeShape:
@@ -191,14 +203,7 @@ def _read_shape(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) ->
     A model of another corpus is accepted if it reads the same number of features.
     """
     where = f"bridge {artifact.key[:12]}"
-    try:
-        shape = msgspec.json.decode(
-            artifact.location.read_bytes("model.json", limit=1 << 26), type=BridgeShape
-        )
-    except (FileNotFoundError, msgspec.MsgspecError) as error:
-        raise ArtifactError(
-            f"{artifact.location.url}/model.json cannot be read: {error}"
-        ) from error
+    shape = read_json(artifact.location, "model.json", BridgeShape)
     widths = {column.name: column.width or 0 for column in info.columns}
     actual = (widths.get("node_feat", 0), widths.get("edge_attr", 0))
     expected = (shape.code.num_node_features, shape.code.num_edge_features)
@@ -207,23 +212,27 @@ def _read_shape(artifact: Artifact, info: CorpusInfo, config: GenerateConfig) ->
             f"{where} reads {expected[0]} node and {expected[1]} edge features; {info.name} has "
             f"{actual[0]} and {actual[1]}. Train one on it: `gsx pretrain bridge`."
         )
-    for name in ("grow", "chords"):
-        if getattr(config, name) and is_molecular(info):
-            raise UsageError(
-                f"`{name}` does not respect valences and cannot be used with molecules. Leave it "
-                "out."
-            )
-    if config.bridge_nodes and is_molecular(info):
-        raise UsageError(
-            "`bridge_nodes` would add atoms without hydrogens and cannot be used with molecules. "
-            "Leave it out."
-        )
     if config.bridge_nodes and not shape.bridge_nodes:
         raise UsageError(
             f"{where} was trained without bridge nodes. Train one with them: "
             "`gsx pretrain bridge --bridge-nodes`."
         )
     return shape
+
+
+def _reject_options_without_valences(config: GenerateConfig) -> None:
+    """Reject options that would produce graphs that are not molecules."""
+    for name in ("grow", "chords"):
+        if getattr(config, name):
+            raise UsageError(
+                f"`{name}` does not respect valences and cannot be used with molecules. Leave it "
+                "out."
+            )
+    if config.bridge_nodes:
+        raise UsageError(
+            "`bridge_nodes` would add atoms without hydrogens and cannot be used with molecules. "
+            "Leave it out."
+        )
 
 
 def _classes(y: Array, info: CorpusInfo, config: GenerateConfig) -> Ints:

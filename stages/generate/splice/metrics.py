@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gsx.ragged import Array
+from gsx.stages.augmented.label_trends import trend_sums
 from gsx.stages.graphs.subgraphs import is_connected
 from gsx.table import GraphTable
 
@@ -15,6 +16,10 @@ SUMMED = (
     "graphs", "nodes", "below", "above", "disconnected", "bridges", "slots", "soft", "entropy",
 )  # fmt: skip
 """Statistics that add up over tables and shards."""
+
+
+SUMMED_LISTS = ("y_sum", "y_count", "y_log_size")
+"""The same, with one value per task."""
 
 
 def graph_sums(table: GraphTable, train_sizes: tuple[int, int], task: str) -> dict[str, Any]:
@@ -38,6 +43,7 @@ def graph_sums(table: GraphTable, train_sizes: tuple[int, int], task: str) -> di
         "slots": int(slots.sum()),
         "soft": int((entropy > 0).sum()),
         "entropy": float(entropy.sum()),
+        **trend_sums(table),
     }
 
 
@@ -45,6 +51,7 @@ def merge_sums(sums: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge statistics of several tables or shards."""
     return {
         **{name: sum(stats[name] for stats in sums) for name in SUMMED},
+        **{name: np.sum([stats[name] for stats in sums], axis=0).tolist() for name in SUMMED_LISTS},
         "min_nodes": min(stats["min_nodes"] for stats in sums),
         "max_nodes": max(stats["max_nodes"] for stats in sums),
     }
@@ -69,7 +76,7 @@ def option_quality(
     graphs = total["graphs"]
     rejected: dict[str, int] = {}
     for stats in shards:
-        for reason, count in stats["refused"].items():
+        for reason, count in stats["rejected"].items():
             rejected[reason] = rejected.get(reason, 0) + count
     return {
         "graphs": graphs,
@@ -84,9 +91,13 @@ def option_quality(
         "soft_labels": round(total["soft"] / graphs, 6),
         "label_entropy": round(total["entropy"] / graphs, 6),
         **duplicates,
-        "refused": dict(sorted(rejected.items())),
-        "accepted_at_first": round(1 - sum(stats["first_refused"] for stats in shards) / graphs, 6),
-        **({"molecules": shards[0]["molecules"]} if "molecules" in shards[0] else {}),
+        "rejected": dict(sorted(rejected.items())),
+        "accepted_at_first": round(
+            1 - sum(stats["first_rejected"] for stats in shards) / graphs, 6
+        ),
+        **{
+            name: shards[0][name] for name in ("molecules", "causal_subgraphs") if name in shards[0]
+        },
     }
 
 

@@ -16,8 +16,8 @@ SIZE_DOMAINS = ("size", "length", "size-color")
 """Domains that shift the number of nodes. Here each option reaches different sizes, so each option
 has an environment of its own."""
 ENVIRONMENT_NAMES: dict[Option, str] = {
-    1: "causal pieces",
-    2: "causal + environmental",
+    1: "causal subgraphs",
+    2: "causal and environmental subgraphs",
     3: "whole graphs",
 }
 ORIGIN_OF_OPTION: dict[Option, str] = {1: "g_inv", 2: "g_inv_env", 3: "g_whole"}

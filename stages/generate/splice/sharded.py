@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gsx.schema import CorpusInfo
+from gsx.stages.augmented.check import Check, failed_check_warnings
+from gsx.stages.augmented.label_checks import (
+    causal_conflict_check,
+    causal_prediction_check,
+    label_conflict_check,
+)
+from gsx.stages.augmented.label_trends import trend_warnings
 from gsx.stages.augmented.rejection import duplicate_counts, held_out_hashes
 from gsx.stages.augmented.shards import (
     finish_augmented,
@@ -22,7 +29,7 @@ from gsx.stages.generate.splice.build import (
     write_spliced_shard,
 )
 from gsx.stages.generate.splice.load_inputs import load_inputs
-from gsx.stages.generate.splice.metrics import option_quality
+from gsx.stages.generate.splice.metrics import merge_sums, option_quality
 from gsx.stages.generate.splice.plan import (
     SplicedShard,
     environment_id,
@@ -31,12 +38,13 @@ from gsx.stages.generate.splice.plan import (
     spliced_info,
 )
 from gsx.stages.generate.splice.splicer import Splicer
-from gsx.stages.graphs.wl_hash import Hashes, wl_hashes
+from gsx.stages.graphs.wl_hash import Hashes, labelled_hashes, wl_hashes
 from gsx.stages.nn.training_loop import one_thread
 from gsx.stages.sharded_build import ReadFile, ShardPlan, ShardStats, hashes_path
 from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
+from gsx.storage.corpora.summary import read_quality
 from gsx.table import GraphTable
 
 
@@ -53,6 +61,7 @@ class SpliceBuild:
             self._inputs = load_inputs(config, inputs)
             self.held_out = held_out_hashes(self._inputs.corpus)
         self._config = config
+        self._extractor = inputs.get("extractor")
         corpus = self._inputs.corpus
         self._environments = spliced_environments(corpus.info, config.enabled)
         self.info = spliced_info(corpus.info, self._environments)
@@ -114,8 +123,13 @@ class SpliceBuild:
     def _splicer_of(self, option: Option) -> Splicer:
         """Return the splicer of an option; only one is kept in memory."""
         if self._splicer is None or self._splicer[0] != option:
+            # Option 1 splices causal subgraphs only, which option 2 needs too.
+            is_causal = self._splicer is not None and self._splicer[0] == 1 and option == 2
+            causal = self._splicer[1].pool if self._splicer is not None and is_causal else None
             self._splicer = None
-            splicer = build_splicer(self._config, self._inputs, self.info, option, self.held_out)
+            splicer = build_splicer(
+                self._config, self._inputs, self.info, option, self.held_out, causal
+            )
             self._splicer = option, splicer
         return self._splicer[1]
 
@@ -154,14 +168,34 @@ class SpliceBuild:
         """Return quality metrics of every option, and warnings; ``stats`` are per spliced shard."""
         quality: dict[str, Any] = {}
         warnings: list[str] = []
+        train_labelled = labelled_hashes(train_hashes, self._inputs.y)
         for option in self._config.enabled:
             rows = [row for row, plan in enumerate(self.planned) if plan.option == option]
             shards = [self.planned[row].shard for row in rows]
-            duplicates = duplicate_counts(shards, read, draft, train_hashes, self.held_out)
+            duplicates = duplicate_counts(
+                shards, read, draft, train_hashes, self.held_out, train_labelled
+            )
             metrics = option_quality([stats[row]["splice"] for row in rows], duplicates)
             quality[f"option_{option}"] = metrics
             warnings += splice_warnings(option, metrics, self._config)
-        return quality, warnings
+            warnings += trend_warnings(
+                option,
+                merge_sums([stats[row]["splice"] for row in rows]),
+                self.train.num_nodes,
+                self._inputs.y,
+                self.info,
+                self._config.labels,
+            )
+        return quality, warnings + failed_check_warnings(self._checks(quality))
+
+    def _checks(self, quality: Mapping[str, Mapping[str, Any]]) -> Iterator[Check]:
+        """Yield the checks of labels that the report shows, too."""
+        task = self.info.task
+        if self._extractor is not None:
+            yield from causal_prediction_check(read_quality(self._extractor.manifest))
+        for row in quality.values():
+            yield from causal_conflict_check(row.get("causal_subgraphs"), task)
+        yield from label_conflict_check(quality, task)
 
     def source_quality(self) -> dict[str, Any]:
         """Return counts and sizes of the training graphs."""

@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 
 from gsx.errors import StageError
-from gsx.ragged import Array, Ints, Ragged, encode_texts, pointers, row_indices
+from gsx.ragged import Array, Ints, Ragged, pointers, row_indices
 from gsx.schema import CorpusInfo
 from gsx.seeds import rng
 from gsx.stages.augmented.derived_columns import derived_columns, fill_missing_columns
-from gsx.stages.augmented.label_rules import hard_labels, spliced_labels
+from gsx.stages.augmented.label_rules import Sizes, hard_labels, size_slope, spliced_labels
 from gsx.stages.augmented.rejection import should_give_up
 from gsx.stages.chem.check_by_smiles import SpliceSmiles
 from gsx.stages.chem.smiles_text import splice_smiles
@@ -22,6 +22,7 @@ from gsx.stages.chem.splice_rules import check_spliced_molecules
 from gsx.stages.generate.config import Option
 from gsx.stages.generate.splice.bridging import (
     BridgeParameters,
+    PooledEncodings,
     add_random_edges,
     draw_bridges,
     is_fully_bridged,
@@ -43,14 +44,17 @@ from gsx.stages.generate.splice.composition import (
     compose,
 )
 from gsx.stages.generate.splice.plan import ORIGIN_OF_OPTION
+from gsx.stages.generate.splice.random_bridges import BridgeSource
 from gsx.stages.graphs.splice import union
-from gsx.stages.graphs.subgraphs import Bools
+from gsx.stages.graphs.subgraphs import Bools, Floats
 from gsx.stages.graphs.wl_hash import Hashes, contained_in, wl_hashes
 from gsx.stages.nn.bridge_model import BridgeModel
-from gsx.stages.nn.bridge_sampling import Bridges
+from gsx.stages.nn.bridge_sampling import Bridges, DrawnLatents, PooledComponents
 from gsx.table import GraphTable, concat
 
-LabelRule = Literal["average", "any", "all"]
+BLOCKS_PER_LATENT_DRAW = 64
+"""Consecutive blocks that share one draw of the latents of all nodes."""
+LabelRule = Literal["average", "any", "all", "sum", "size-scaled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +101,24 @@ class Splicer:
     """``[R]`` of all source rows."""
     y: Array
     """``[R, C]`` labels of all source rows."""
+    source_nodes: Ints
+    """``[R]`` number of nodes of all source rows."""
     classes: Ints
     """``[R]`` class of all source rows; 0 if classes are not used."""
-    model: BridgeModel | None
+    bridge_source: BridgeSource | None
+    """What draws bridges; None leaves components unconnected."""
     forbidden: Hashes
     """Sorted hashes of held-out graphs, which must not be generated."""
     molecules: bool = False
     """Whether graphs must be valid molecules."""
+    causal_subgraphs: dict[str, int] | None = None
+    """Counts by `label_causal_subgraphs` of the first option with causal subgraphs, else None."""
     sources: tuple[SourcesByClass, SourcesByClass] = field(init=False)
     """Source rows of lead components and of other components."""
+    slope: Floats = field(init=False)
+    """``[C]`` change of every label per node of a source graph, for the rule ``size-scaled``."""
+    _drawn: dict[int, DrawnLatents] = field(init=False, default_factory=dict)
+    """The latest draw of latents, by its number."""
 
     def __post_init__(self) -> None:
         lead, others = (
@@ -113,6 +126,7 @@ class Splicer:
             for component in (self.lead_component, self.other_components[0])
         )
         object.__setattr__(self, "sources", (lead, others))
+        object.__setattr__(self, "slope", size_slope(self.source_nodes, self.y))
 
     def block(self, number: int, count: int) -> SplicedBlock:
         """Splice ``count`` graphs: block ``number`` of the option.
@@ -121,6 +135,7 @@ class Splicer:
         result depends on the parameters and the block number only.
         """
         name = ("generate", ORIGIN_OF_OPTION[self.parameters.option], number)
+        latents = self._latents(number)
         draws: list[GraphTable] = []
         rows, num_drawn = np.zeros(count, dtype=np.int64), 0
         hashes = np.zeros(count, dtype=np.uint64)
@@ -129,7 +144,9 @@ class Splicer:
         rejected_at_first = 0
         for attempt in itertools.count():
             stream = rng(self.parameters.seed, *name, attempt)
-            table, valid, reasons = self._draw(len(pending), stream, "/".join(map(str, name)))
+            table, valid, reasons = self._draw(
+                len(pending), stream, "/".join(map(str, name)), latents
+            )
             rejected.update(reasons)
             drawn_hashes = wl_hashes(table)
             is_held_out = contained_in(drawn_hashes, self.forbidden) & valid
@@ -152,8 +169,23 @@ class Splicer:
         spliced = draws[0] if len(draws) == 1 else concat(draws).take(rows)
         return SplicedBlock(spliced, hashes, +rejected, rejected_at_first)
 
+    def _latents(self, number: int) -> DrawnLatents | None:
+        """Return the latents of the pool for a block; None without a bridge model.
+
+        Consecutive blocks share one draw, which costs as much as several blocks.
+        """
+        model, encoded = self.bridge_source, self.pool.encoded
+        if not isinstance(model, BridgeModel) or encoded is None or self.parameters.option == 1:
+            return None
+        group = number // BLOCKS_PER_LATENT_DRAW
+        if group not in self._drawn:
+            self._drawn.clear()
+            name = ("generate", ORIGIN_OF_OPTION[self.parameters.option], "latents", group)
+            self._drawn[group] = DrawnLatents.draw(model, encoded, rng(self.parameters.seed, *name))
+        return self._drawn[group]
+
     def _draw(
-        self, count: int, stream: np.random.Generator, name: str
+        self, count: int, stream: np.random.Generator, name: str, latents: DrawnLatents | None
     ) -> tuple[GraphTable, Bools, Counter[str]]:
         """Splice ``count`` graphs once; return them, which are valid, and reasons of rejection."""
         option, bridging = self.parameters.option, self.parameters.bridging
@@ -161,6 +193,14 @@ class Splicer:
         counts = np.diff(composition.ptr)
         ids = self._choose_components(composition, stream)
         components = self.pool.table.take(ids)
+        pooled = None
+        if latents is not None and self.pool.encoded is not None:
+            pool_start = self.pool.table.node_ptr[ids]
+            pooled = PooledEncodings(
+                latents,
+                PooledComponents(components.node_ptr, pool_start),
+                self.pool.encoded.count_features[ids],
+            )
         graphs, _, _ = union(components, counts)
         slots = self.pool.slots[ids]
         first_slot = pointers(slots)
@@ -172,36 +212,41 @@ class Splicer:
         )
         coefficients = np.where((composition.slots == 0) | (option == 3), 1.0, 0.0)
         bridges = None
-        if self.model is not None and bridging.bridges != "none":
+        if self.bridge_source is not None and bridging.bridges != "none":
             bridges = draw_bridges(
-                self.model,
+                self.bridge_source,
                 bridging,
                 components,
-                self.pool.count_features[ids],
+                pooled,
                 composition,
                 stream,
                 molecules=self.molecules,
             )
         valid = is_fully_bridged(composition, bridges)
-        if self.model is None or bridges is None:
+        if self.bridge_source is None or bridges is None:
             table, number, positions = without_bridges(graphs)
         else:
             if bridging.random_edges:
                 protected = np.where(coefficients > 0, np.arange(len(coefficients)), -1)
                 bridges = add_random_edges(
-                    self.model,
+                    self.bridge_source,
                     bridging.random_edges,
                     graphs,
                     protected,
                     components,
+                    pooled,
                     bridges,
                     stream,
                 )
             table, node_slot, number, positions = with_bridges(
-                self.model, bridging, graphs, node_slot, bridges
+                self.bridge_source, bridging, graphs, node_slot, bridges
             )
         reasons = Counter({"no place for a bridge": int((~valid).sum())})
-        y = spliced_labels(self.parameters.labels, self.y[composition.source], coefficients, counts)
+        rule, sizes = self.parameters.labels, None
+        if rule == "size-scaled":
+            of_parents = self.source_nodes[composition.source]
+            sizes = Sizes(of_parents, table.num_nodes, self.slope)
+        y = spliced_labels(rule, self.y[composition.source], coefficients, counts, sizes)
         table = table.with_columns(
             graph={
                 "y": y,
@@ -219,13 +264,17 @@ class Splicer:
         )
         table = fill_missing_columns(table, self.info)
         if self.molecules:
-            smiles = self._smiles(components, ids, composition, bridges)
-            table = table.with_columns(graph={"smiles": encode_texts(smiles)})
+            joined = self._joined_smiles(components, ids, composition, bridges)
             slot = row_indices(components.node_ptr)
-            order = components.node_ptr[slot] + components.dense("node", SMILES_ORDER)
-            is_molecule, table = check_spliced_molecules(table, SpliceSmiles(smiles, order, slot))
-            reasons["not a molecule"] += int((valid & ~is_molecule).sum())
-            valid = valid & is_molecule
+            rank = components.node_ptr[slot] + components.dense("node", SMILES_ORDER)
+            checked = check_spliced_molecules(table, SpliceSmiles(joined, rank, slot))
+            for reason, passed in (
+                ("not a molecule", checked.is_molecule),
+                ("SMILES and graph disagree", checked.agrees),
+            ):
+                reasons[reason] += int((valid & ~passed).sum())
+                valid = valid & passed
+            table = checked.table
         return table, valid, reasons
 
     def _node_slots(self, components: GraphTable, first: Ints) -> Ints:
@@ -235,10 +284,10 @@ class Splicer:
             slot = slot + components.dense("node", COPY)
         return slot
 
-    def _smiles(
+    def _joined_smiles(
         self, components: GraphTable, ids: Ints, composition: Composition, bridges: Bridges | None
     ) -> list[str]:
-        """Write spliced molecules from the SMILES of their components."""
+        """Join the SMILES of components; bridges are ring-closure labels."""
         texts = [self.pool.smiles[number] for number in ids.tolist()]
         none = np.zeros(0, dtype=np.int64)
         left, right = (none, none) if bridges is None else (bridges.left, bridges.right)
@@ -255,7 +304,7 @@ class Splicer:
         variants = len(self.other_components)
         if variants == 1:
             variant = np.zeros(len(composition.source), dtype=np.int64)
-        elif self.parameters.partners == "same-piece":
+        elif self.parameters.partners == "same-component":
             variant = np.repeat(
                 stream.integers(variants, size=len(composition.ptr) - 1), np.diff(composition.ptr)
             )

@@ -9,7 +9,6 @@ benchmark.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,9 +35,13 @@ from gsx.stages.prepare.node_dataset import (
     node_dataset,
 )
 from gsx.stages.prepare.readers.archives import Archive
+from gsx.stages.prepare.readers.names import check_name
+from gsx.stages.prepare.readers.npy import parse_npy
 from gsx.stages.prepare.splitting import SplitRule, assign_splits, sorted_domains
 from gsx.stages.prepare.targets import Labels, parse_labels
 
+_MAX_WORDS = 1 << 24
+"""Limit of the vocabulary, of which a file only declares the size."""
 _RULE = SplitRule(descending=True, train=0.6, val=0.2, held_out=0.1, environments=10)
 _LAYOUT = "in the layout of CitationFull (arrays adj_*, attr_* and labels)"
 _RAW = {
@@ -64,8 +67,8 @@ _COUNTS = {
 _NODES = {
     "cora-word": "Papers, links between them, and the field of each.",
     "cora-ml-word": "Papers on machine learning, links between them, and the field of each.",
-    "coauthor-cs-word": "Authors of computer science, joined where they wrote together; the class "
-    "is an author's field.",
+    "coauthor-cs-word": "Computer scientists, linked if they wrote a paper together; the class is "
+    "an author's field.",
 }
 _CITATION = {
     "cora-word": "A. Bojchevski, S. Günnemann. Deep Gaussian Embedding of Graphs. ICLR 2018.",
@@ -111,21 +114,19 @@ def open_citations(request: DatasetRequest) -> PreparedDataset:
         src=content.src,
         dst=content.dst,
         labels=content.labels,
-        placed=assign_splits(domains, _RULE, stream, where=raw_name),
+        assignment=assign_splits(domains, _RULE, stream, where=raw_name),
     )
     description = NodeCorpusDescription(
         name=request.name,
         domain="word",
         description=(
-            f"{_NODES[request.name]} Features say which words are there. Training nodes have more "
-            "words than those of ood_val, and those than ood_test."
+            f"{_NODES[request.name]} Features are the words of a paper. Training nodes have more "
+            "words than those of ood_val, which have more than those of ood_test."
         ),
         licence="free for research",
         citation=_CITATION[request.name] + _SPLITS_CITATION,
     )
-    warnings = (
-        (f"{content.loops:,} links of a node to itself were left out",) if content.loops else ()
-    )
+    warnings = (f"{content.loops:,} self-loops were removed",) if content.loops else ()
     return node_dataset(graph, description, warnings=warnings)
 
 
@@ -138,6 +139,11 @@ def read_word_graph(path: Path, name: str) -> WordGraph:
     width = int(shape[1]) if len(shape) == 2 else 0
     if len(shape) != 2 or shape[0] != nodes:
         raise StageError(f"{name}: attr has {nodes} rows, but attr_shape is {shape.tolist()}.")
+    if width > _MAX_WORDS:
+        raise StageError(
+            f"{name}: attr_shape declares {width:,} words; the limit is {_MAX_WORDS:,}. Remove the "
+            "words that no node has."
+        )
     invalid = np.flatnonzero((words < 0) | (words >= width))
     if len(invalid):
         raise StageError(
@@ -227,20 +233,18 @@ class _NpzArrays:
             array = self._read(name) if name in self._members else None
         except StageError:
             return ()
-        is_text = array is not None and array.dtype.kind == "U" and array.ndim == 1
-        return (
-            [str(text).strip() for text in array.tolist()] if is_text and array is not None else ()
-        )
+        if array is None or array.dtype.kind != "U" or array.ndim != 1:
+            return ()
+        try:
+            texts = [str(text).strip() for text in array.tolist()]
+        except ValueError as error:  # code points that do not exist
+            raise StageError(f"{self.name}: `{name}` cannot be read: {error}.") from error
+        for text in texts:
+            check_name(text, f"{self.name}: `{name}`")
+        return texts
 
     def _read(self, name: str) -> Array:
-        data = self._archive.read(self._members[name])
-        try:
-            array: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            pickled = "Object arrays" in str(error)
-            reason = "it is pickled, and gsx never unpickles" if pickled else str(error)
-            raise StageError(f"{self.name}: `{name}` cannot be read: {reason}.") from error
-        return array
+        return parse_npy(self._archive.read(self._members[name]), f"{self.name}: `{name}`")
 
 
 FAMILY = DatasetFamily(

@@ -8,9 +8,8 @@ with one color each; ``ood_val`` and ``ood_test`` have one further color each.
 
 from __future__ import annotations
 
-import gzip
+import math
 import threading
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,12 +28,15 @@ from gsx.stages.prepare.dataset import (
     PreparedDataset,
     RawFile,
 )
+from gsx.stages.prepare.readers.raw_files import read_raw_file
 from gsx.stages.prepare.split_methods import OOD_TEST, OOD_VAL, TRAIN, hold_out, split_counts
 from gsx.stages.prepare.splitting import assignment_columns
 from gsx.table import GraphTable, concat
 
 NAME = "cmnist-color"
 IMAGES = 70_000
+_SIDE = 28
+"""Pixels on each side of an image."""
 _BLOCK_IMAGES = 100
 """Images per task."""
 _SOURCES = ("train", "t10k")
@@ -134,6 +136,11 @@ def read_images(raw: Mapping[str, Path]) -> tuple[Array, Ints]:
                 f"{name} and its labels do not match: {file_images.shape} and {labels.shape}. "
                 "Download both files again."
             )
+        if file_images.shape[1:] != (_SIDE, _SIDE):
+            raise StageError(
+                f"{name} has images of {file_images.shape[1]} x {file_images.shape[2]} pixels; "
+                f"expected {_SIDE} x {_SIDE}."
+            )
     digit = np.concatenate(digits).astype(np.int64)
     if len(digit) and int(digit.max()) > 9:
         raise StageError(f"the MNIST files contain the label {int(digit.max())}; expected 0..9.")
@@ -142,16 +149,14 @@ def read_images(raw: Mapping[str, Path]) -> tuple[Array, Ints]:
 
 def _read_idx(path: Path, name: str) -> Array:
     """Return the content of an IDX file as an array."""
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if name.endswith(".gz") else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise StageError(f"{name} cannot be read: {error}") from error
+    data = read_raw_file(path, name)
     if len(data) < 4 or data[:3] != b"\x00\x00\x08" or not 1 <= data[3] <= 3:
         raise StageError(f"{name} is not an IDX file with 8-bit values.")
     start = 4 + 4 * data[3]
+    if len(data) < start:
+        raise StageError(f"{name} is not an IDX file: it ends after {len(data)} bytes.")
     shape = tuple(np.frombuffer(data[4:start], dtype=">u4").astype(int).tolist())
-    if len(shape) != data[3] or len(data) - start != int(np.prod(shape)):
+    if len(shape) != data[3] or len(data) - start != math.prod(shape):
         raise StageError(f"{name}: expected {shape} values (found {len(data) - start}).")
     return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
@@ -183,7 +188,7 @@ def corpus_info() -> CorpusInfo:
         description=(
             "Handwritten digits as graphs of 75 superpixels, each joined to its 16 nearest. A node "
             "has the color of its graph times its intensity; ood_val and ood_test have colors "
-            "that training never shows."
+            "that do not occur in training."
         ),
         licence="public benchmark data (MNIST)",
         citation=(

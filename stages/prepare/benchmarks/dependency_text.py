@@ -10,8 +10,6 @@ used BERT vectors and the tokens of another parser, so its split sizes differ sl
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gsx import typed_values
 from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, Ints, encode_texts, pointers
 from gsx.schema import SPLITS, Column, CorpusInfo, corpus_columns
@@ -35,6 +34,7 @@ from gsx.stages.prepare.dataset import (
     reject_num_graphs,
     resolve_options,
 )
+from gsx.stages.prepare.readers.raw_files import read_raw_file
 from gsx.stages.prepare.split_methods import split_counts
 from gsx.stages.prepare.splitting import (
     SplitAssignment,
@@ -65,7 +65,7 @@ _WHAT = (
 )
 _DESCRIPTION = {
     "sst2-length": "Phrases of film reviews and whether each is positive (SST-2 of GLUE).",
-    "twitter-length": "Tweets and what each says of its target: bad, nothing or good.",
+    "twitter-length": "Tweets with the sentiment towards a target: negative, neutral or positive.",
 }
 _CITATION = {
     "sst2-length": "R. Socher, A. Perelygin, J. Wu, J. Chuang, C. D. Manning, A. Ng, C. Potts. "
@@ -187,7 +187,7 @@ def open_dependency_text(request: DatasetRequest) -> PreparedDataset:
 
 def read_texts(files: Mapping[str, Path], labels: Sequence[int]) -> ParsedTexts:
     """Read the texts of all files in order."""
-    decoder = msgspec.json.Decoder(_Line)
+    decoder = typed_values.json_decoder(_Line)
     tokens: list[list[str]] = []
     heads: list[int] = []
     targets: list[int] = []
@@ -197,7 +197,7 @@ def read_texts(files: Mapping[str, Path], labels: Sequence[int]) -> ParsedTexts:
                 continue
             try:
                 line = decoder.decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise StageError(f"{name}, line {number}: {error}. Expected {_WHAT}.") from error
             _check_line(line, labels, f"{name}, line {number}")
             tokens.append(line.token)
@@ -211,12 +211,7 @@ def read_texts(files: Mapping[str, Path], labels: Sequence[int]) -> ParsedTexts:
 
 
 def _lines(path: Path, name: str) -> list[bytes]:
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if name.endswith(".gz") else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise StageError(f"{name} cannot be read: {error}") from error
-    return data.split(b"\n")
+    return read_raw_file(path, name).split(b"\n")
 
 
 def _check_line(line: _Line, labels: Sequence[int], where: str) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gsx.errors import StageError
+from gsx.names import shown
 from gsx.ragged import Array
 from gsx.schema import SPLITS
 from gsx.seeds import rng
@@ -51,8 +52,8 @@ _COUNTS = {
 }
 """Published sizes of splits, including unreadable rows."""
 _SHIFT = {
-    "size": "Training molecules are larger than those of ood_val, and those than ood_test.",
-    "scaffold": "No scaffold of training molecules is found in ood_val or ood_test.",
+    "size": "Molecules are largest in training and smallest in ood_test; ood_val is in between.",
+    "scaffold": "Scaffolds of training molecules do not occur in ood_val or ood_test.",
 }
 _CITATION = (
     "Z. Wu, B. Ramsundar, E. N. Feinberg, J. Gomes, C. Geniesse, A. S. Pappu, K. Leswing, "
@@ -96,6 +97,7 @@ def open_hiv(request: DatasetRequest) -> PreparedDataset:
         rule=_RULE[request.name],
         unreadable_placed=True,
         executor=request.executor,
+        progress=request.progress,
     )
     description = CorpusDescription(
         name=request.name,
@@ -119,7 +121,7 @@ def read_rows(path: Path, name: str) -> _Rows:
     for row, cell in enumerate(cells):
         if cell.strip() not in value_of:
             raise StageError(
-                f"{name}, row {row}: {TARGET} is `{cell}`; expected 0, 1 or an empty cell."
+                f"{name}, row {row}: {TARGET} is {shown(cell)}; expected 0, 1 or an empty cell."
             )
     active = np.array([value_of[cell.strip()] for cell in cells], dtype=np.float32)
     return _Rows([text.strip() for text in smiles], active)

@@ -67,8 +67,8 @@ _RAW = {
 }
 _OUTPUT = {"dd-size": "not_an_enzyme", "nci1-size": "active"}
 _DESCRIPTION = {
-    "dd-size": "Proteins and whether each is no enzyme; nodes are amino acids, and edges join "
-    "those that are near each other.",
+    "dd-size": "Proteins and whether each is not an enzyme; nodes are amino acids, and edges join "
+    "those that are close to each other.",
     "nci1-size": "Compounds and whether each acts against lung cancer cells; nodes are atoms, and "
     "edges are bonds.",
 }
@@ -168,8 +168,9 @@ def _info(name: str, graphs: TuGraphs, assignment: SplitAssignment) -> CorpusInf
         columns=table_columns(graphs.table, graphs.node_words, graphs.edge_words, outputs=1),
         num_features=graphs.table.dense("node", "node_feat").shape[1],
         description=(
-            f"{_DESCRIPTION[name]} Training graphs are smaller than those of ood_val, and those "
-            "than ood_test; the share of the classes shifts with size, so accuracy says little."
+            f"{_DESCRIPTION[name]} Training graphs are smaller than those of ood_val, which "
+            "are smaller than those of ood_test. Class frequencies shift with size, so accuracy is "
+            "misleading."
         ),
         licence="free for research (TUDataset)",
         citation=_CITATION[name] + _SPLITS_CITATION,

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from gsx import typed_values
 from gsx.errors import StageError
+from gsx.names import shown
 from gsx.ragged import Ints, Ragged, concat_ragged
 from gsx.schema import SPLITS
 from gsx.seeds import rng
@@ -47,6 +50,7 @@ NUM_FEATURES = 3170
 _RULE = SplitRule(train=0.6, val=0.2, held_out=0.1, environments=10)
 _COUNTS = (14448, 3412, 3412, 6551, 6297)
 """Published sizes of splits, in which two streamers are counted twice."""
+_Id = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=1 << 31)]
 _FILES = ("target.csv", "features.json", "edges.csv")
 _WHAT = (
     "the Twitch social networks of MUSAE (snap.stanford.edu/data/twitch-social-networks.html): "
@@ -57,8 +61,8 @@ _DESCRIPTION = NodeCorpusDescription(
     domain="language",
     description=(
         "Streamers of Twitch, their mutual friendships, and whether each uses mature language. "
-        "Features are games, places and habits, of which a streamer has about twenty. German, "
-        "English and Spanish are trained on, French is ood_val, Portuguese and Russian ood_test."
+        "Features are games, locations and streaming habits, about twenty per streamer. Training "
+        "uses German, English and Spanish, ood_val French, and ood_test Portuguese and Russian."
     ),
     licence="none stated",
     citation=(
@@ -125,7 +129,7 @@ def open_twitch(request: DatasetRequest) -> PreparedDataset:
             y=mature[:, None].astype(np.float32),
             label=mature,
         ),
-        placed=assign_splits(sorted_domains(keys, "language"), _RULE, stream, where=NAME),
+        assignment=assign_splits(sorted_domains(keys, "language"), _RULE, stream, where=NAME),
     )
     repeated = [
         (name, row)
@@ -136,7 +140,7 @@ def open_twitch(request: DatasetRequest) -> PreparedDataset:
     if repeated:
         dropped = (
             Dropped(
-                reason="rows that repeat a streamer, of which the first is kept",
+                reason="repeated rows of a streamer; the first one is kept",
                 count=len(repeated),
                 examples=tuple(f"{name}, row {row}" for name, row in repeated[:1000]),
             ),
@@ -156,7 +160,8 @@ def read_network(files: list[tuple[str, Path]]) -> Network:
     invalid = [row for row, cell in enumerate(cells) if cell not in ("True", "False")]
     if invalid:
         raise StageError(
-            f"{target}, row {invalid[0]}: mature is `{cells[invalid[0]]}`; expected True or False."
+            f"{target}, row {invalid[0]}: mature is {shown(cells[invalid[0]])}; expected True or "
+            "False."
         )
     mature = np.array([cell == "True" for cell in cells], dtype=np.int64)
     conflicts = np.flatnonzero(mature != mature[first][ids])
@@ -181,8 +186,8 @@ def read_network(files: list[tuple[str, Path]]) -> Network:
 def _features(data: bytes, name: str, nodes: int) -> Ragged:
     """Return the features of every streamer; a file may repeat a feature."""
     try:
-        lists = msgspec.json.decode(data, type=dict[int, list[int]])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        lists = typed_values.decode_json(data, dict[_Id, list[_Id]])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise StageError(
             f"{name} must contain one JSON object with a list of integers per streamer: {error}"
         ) from error

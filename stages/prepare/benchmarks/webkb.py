@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from gsx.errors import StageError
+from gsx.names import shown
 from gsx.ragged import Ints, Ragged, concat_ragged, row_indices
 from gsx.schema import SPLITS
 from gsx.seeds import rng
@@ -64,9 +65,9 @@ _DESCRIPTION = NodeCorpusDescription(
     name=NAME,
     domain="university",
     description=(
-        "Web pages of three universities; the class is what a page is for. Cornell and Texas are "
-        "trained on; pages of Wisconsin are validated and tested on. Links are read in both "
-        "directions. The public files of Cornell and Texas have equal features and labels."
+        "Web pages of three universities; the class is the role of a page. Training uses Cornell "
+        "and Texas, validation and test use Wisconsin. Links are undirected. The public files of "
+        "Cornell and Texas have equal features and labels."
     ),
     licence="none stated",
     citation=(
@@ -79,8 +80,8 @@ _ALIGNED_DESCRIPTION = replace(
     _DESCRIPTION,
     name=ALIGNED_NAME,
     description=(
-        f"{_DESCRIPTION.description} They number the classes of Wisconsin otherwise than those of "
-        "the others; here these have the numbers of the others, as words tell them best."
+        f"{_DESCRIPTION.description} The published files number the classes of Wisconsin "
+        "differently; here they are renumbered to match the others, by a comparison of words."
     ),
 )
 
@@ -142,7 +143,7 @@ def open_webkb(request: DatasetRequest) -> PreparedDataset:
         labels=parse_labels(
             label[:, None].astype(np.float64), ["label"], "classification", "accuracy", request.name
         ),
-        placed=assign_splits(domains, _RULE, stream, where=request.name, given=split),
+        assignment=assign_splits(domains, _RULE, stream, where=request.name, preset_split=split),
     )
     description = _ALIGNED_DESCRIPTION if request.name == ALIGNED_NAME else _DESCRIPTION
     warnings = [
@@ -161,11 +162,11 @@ def _numbering_warnings(graph: NodeGraph, label: Ints, owner: Ints) -> Iterator[
     alignment = align_labels(entries, label, ~tested, tested, int(label.max()) + 1)
     if alignment is not None and alignment.differs:
         yield (
-            f"classes of {TEST_UNIVERSITY} are numbered otherwise: by their words "
-            f"{alignment.agreement:.1%} of its pages are told as their own class and "
-            f"{alignment.best:.1%} if classes 0 to {len(alignment.matched_class) - 1} are read as "
-            f"{', '.join(map(str, alignment.matched_class))}. Scores on it say little; prepare "
-            f"{ALIGNED_NAME} instead."
+            f"classes of {TEST_UNIVERSITY} are numbered differently: a classifier on words "
+            f"predicts the class of {alignment.agreement:.1%} of its pages, and of "
+            f"{alignment.best:.1%} if classes 0 to {len(alignment.matched_class) - 1} are "
+            f"renumbered as {', '.join(map(str, alignment.matched_class))}. Test scores are not "
+            f"meaningful; prepare {ALIGNED_NAME} instead."
         )
 
 
@@ -206,8 +207,8 @@ def read_pages(nodes: tuple[str, Path], links: tuple[str, Path]) -> Pages:
         invalid = set(page) - {"0", "1"}
         if invalid:
             raise StageError(
-                f"{name}, row {line}: a feature is `{min(invalid)}`; expected 0 or 1, separated by "
-                "commas."
+                f"{name}, row {line}: a feature is {shown(min(invalid))}; expected 0 or 1, "
+                "separated by commas."
             )
         present = [word for word, cell in enumerate(page) if cell == "1"]
         row += [int(ids[line])] * len(present)
@@ -219,6 +220,12 @@ def read_pages(nodes: tuple[str, Path], links: tuple[str, Path]) -> Pages:
     )
     check_edge_endpoints(src, dst, len(rows), edge_name)
     label = parse_integers([fields[2] for fields in rows], name, "label")[order]
+    wrong = np.flatnonzero((label < 0) | (label >= len(ALIGNED_CLASSES)))
+    if len(wrong):
+        raise StageError(
+            f"{name}, row {int(order[wrong[0]])}: label is {label[wrong[0]]}; expected 0.."
+            f"{len(ALIGNED_CLASSES) - 1}."
+        )
     words = bags_of_words(
         np.array(row, dtype=np.int64), np.array(column, dtype=np.int64), len(rows)
     )

@@ -1,27 +1,31 @@
-"""Download one file with resume, a size limit, hash verification and an atomic rename."""
+"""Download one file with resume, limits on size and time, hash verification and atomic rename."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import http.client
 import os
+import stat
 import urllib.error
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
 
-from gsx.errors import StageError
+from gsx.errors import StageError, StoreError
 from gsx.stages.prepare.download.catalog import RemoteFile
+from gsx.stages.prepare.download.http_get import SlowServerError, open_http
 from gsx.storage.artifacts.digest import CHUNK, sha256_file
 
 ATTEMPTS = 3
 """Attempts per URL."""
-_TIMEOUT = 30
 _SPARE = 1 << 20
 """Allowed bytes beyond twice the stated size."""
-_BROKEN = (OSError, http.client.HTTPException)
-"""Exceptions of the standard library for failed connections."""
+_BASE_SECONDS, _BYTES_PER_SECOND = 60.0, 16_384
+"""An attempt may take a minute, and a second for each 16 kB of the stated size."""
+_BROKEN = (OSError, http.client.HTTPException, ValueError)
+"""Exceptions of the standard library for failed connections and invalid redirects."""
+_MAX_REASON = 200
 
 
 class _Rejected(Exception):  # noqa: N818
@@ -35,8 +39,9 @@ def download(
 
     ``progress`` receives the number of bytes on disk.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
+    with _local_errors(part):
+        path.parent.mkdir(parents=True, exist_ok=True)
     reasons = []
     for url in remote.urls:
         try:
@@ -44,13 +49,30 @@ def download(
         except _Rejected as error:
             reasons.append(f"{url}: {error}")
             continue
-        os.replace(part, path)  # noqa: PTH105
+        with _local_errors(part):
+            os.replace(part, path)  # noqa: PTH105
         return
     listed = "\n  ".join(reasons)
     raise StageError(
         f"{path.name}: download failed:\n  {listed}\nRetry later, or download the file yourself "
         f"and save it as {path}."
     )
+
+
+@contextlib.contextmanager
+def _local_errors(part: Path) -> Iterator[None]:
+    """Turn an error of the disk into a clear one; remove the partial download."""
+    try:
+        yield
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StoreError(
+            f"{part.parent} cannot be written: {error.strerror or error}. "
+            f"{'Free some space' if full else 'Check its permissions'}, or pass another directory "
+            "with `--raw DIR`."
+        ) from error
 
 
 def _download_from(
@@ -64,39 +86,88 @@ def _download_from(
         try:
             _request(url, remote, part, progress)
         except urllib.error.HTTPError as error:
+            error.close()
+            reason = f"the server returned {error.code} {str(error.reason)[:_MAX_REASON]}"
             if error.code < 500:
-                raise _Rejected(f"the server returned {error.code} {error.reason}") from error
-            reason = f"the server returned {error.code} {error.reason}"
+                raise _Rejected(reason) from error
             continue
+        except SlowServerError as error:
+            raise _Rejected(str(error)) from error
         except _BROKEN as error:
-            reason = f"the connection failed: {error}"
+            reason = f"the connection failed: {str(error)[:_MAX_REASON]}"
             continue
-        if _hash_of(part, lines=remote.lines) == remote.sha256:
-            return
-        # Earlier bytes may belong to another version of the file: start from the beginning.
-        part.unlink()
+        with _local_errors(part):
+            if _hash_of(part, lines=remote.lines) == remote.sha256:
+                return
+            # Earlier bytes may belong to another version of the file: start from the beginning.
+            part.unlink(missing_ok=True)
         reason = "the SHA-256 of the content differs from the catalog"
     raise _Rejected(reason)
 
 
 def _request(url: str, remote: RemoteFile, part: Path, progress: Callable[[int], None]) -> None:
-    size = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"User-Agent": "gsx"})  # noqa: S310
-    if size:
-        request.add_header("Range", f"bytes={size}-")
+    """Request the bytes of a URL that ``part`` lacks and append them."""
+    with _local_errors(part):
+        size = _part_size(part)
+    headers = {"User-Agent": "gsx", **({"Range": f"bytes={size}-"} if size else {})}
+    seconds = _BASE_SECONDS + remote.size / _BYTES_PER_SECOND
     try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
+        response = open_http(url, headers, seconds)
     except urllib.error.HTTPError as error:
         if error.code == 416 and size:  # nothing left to send: complete, or another version
+            error.close()
             return
         raise
-    with response, part.open("r+b" if size else "wb") as stream:
+    with response:
         start = size if _continues(response, size) else 0
-        stream.seek(start)
-        stream.truncate()
-        _copy(response, stream, start, 2 * remote.size + _SPARE, progress)
-        stream.flush()
-        os.fsync(stream.fileno())
+        try:
+            with _open_part(part, start) as write:
+                _copy(response, write, start, 2 * remote.size + _SPARE, progress)
+        except _Rejected:
+            with _local_errors(part):
+                part.unlink(missing_ok=True)
+            raise
+
+
+def _part_size(part: Path) -> int:
+    """Return the size of the partial download, 0 without one; reject links and devices."""
+    try:
+        status = part.lstat()
+    except FileNotFoundError:
+        return 0
+    if not stat.S_ISREG(status.st_mode):
+        raise StageError(f"{part} is not a regular file. Remove it.")
+    return status.st_size
+
+
+@contextlib.contextmanager
+def _open_part(part: Path, start: int) -> Iterator[Callable[[bytes], None]]:
+    """Return a function that appends to the partial download, which is cut at ``start``.
+
+    At the end the file is flushed to disk.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+    def write(chunk: bytes) -> None:
+        with _local_errors(part):
+            stream.write(chunk)
+            stream.flush()
+
+    with _local_errors(part):
+        stream = os.fdopen(os.open(part, flags, 0o666), "r+b")
+        try:
+            stream.seek(start)
+            stream.truncate()
+        except BaseException:
+            stream.close()
+            raise
+    try:
+        yield write
+        with _local_errors(part):
+            os.fsync(stream.fileno())
+    finally:
+        with contextlib.suppress(OSError):  # every write was flushed
+            stream.close()
 
 
 def _continues(response: http.client.HTTPResponse, size: int) -> bool:
@@ -107,20 +178,21 @@ def _continues(response: http.client.HTTPResponse, size: int) -> bool:
 
 def _copy(
     response: http.client.HTTPResponse,
-    stream: IO[bytes],
+    write: Callable[[bytes], None],
     done: int,
-    most: int,
+    limit: int,
     progress: Callable[[int], None],
 ) -> None:
+    """Append the response to the partial download."""
     end = None if response.length is None else done + response.length
-    if end is not None and end > most:
-        raise _Rejected(f"the response has {end:,} bytes; at most {most:,} are expected")
+    if end is not None and end > limit:
+        raise _Rejected(f"the response has {end:,} bytes; at most {limit:,} are expected")
     progress(done)
-    while chunk := response.read(CHUNK):
+    while chunk := response.read1(CHUNK):
         done += len(chunk)
-        if done > most:
-            raise _Rejected(f"the response has more than {most:,} bytes")
-        stream.write(chunk)
+        if done > limit:
+            raise _Rejected(f"the response has more than {limit:,} bytes")
+        write(chunk)
         progress(done)
     if end is not None and done < end:
         raise ConnectionError(f"the response ended after {done:,} of {end:,} bytes")

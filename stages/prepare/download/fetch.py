@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gsx.errors import UsageError
+from gsx.errors import StoreError, UsageError
 from gsx.stages.prepare.dataset import DatasetMetadata
 from gsx.stages.prepare.download.catalog import remote_files
 from gsx.stages.prepare.download.download import download
@@ -50,14 +51,16 @@ def fetch_dataset(
     }
     total = sum(remote.size for path, remote in wanted.items() if existing[path] is None)
     fetched, done = [], 0
-    folder.mkdir(parents=True, exist_ok=True)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / _LOCK, timeout=0):
             for path, remote in wanted.items():
                 old = existing[path]
                 target = folder / path if old is None else old[1]
                 if old is None:
-                    download(remote, target, partial(_report_progress, progress, done, total))
+                    with _no_empty_folders(target.parent, folder):
+                        report = partial(_report_progress, progress, done, total)
+                        download(remote, target, report)
                     done += remote.size
                 fetched.append(FetchedFile(target, target.stat().st_size, old is not None))
     except Timeout as error:
@@ -65,7 +68,25 @@ def fetch_dataset(
             f"another `gsx fetch` is writing to {folder}. Wait for it to finish, then run the "
             "command again."
         ) from error
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be written: {error.strerror or error}. Finished files are kept. "
+            "Check its permissions, or pass another directory with `--raw DIR`."
+        ) from error
     return fetched
+
+
+@contextlib.contextmanager
+def _no_empty_folders(folder: Path, root: Path) -> Iterator[None]:
+    """Remove ``folder`` and its parents below ``root`` after an error, if they are empty."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            while folder != root and folder.is_relative_to(root):
+                folder.rmdir()
+                folder = folder.parent
+        raise
 
 
 def _report_progress(

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import re
-import zlib
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 
 from gsx.errors import StageError, did_you_mean
+from gsx.limits import COLUMNS, ROW_CHARACTERS, ROWS
+from gsx.names import name_problem, shown
 from gsx.ragged import Array, Ints
 from gsx.schema import SPLITS
-from gsx.stages.prepare.readers.archives import MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO
+from gsx.stages.prepare.readers.limits import row_limit
+from gsx.stages.prepare.readers.names import check_name
+from gsx.stages.prepare.readers.raw_files import READ_ERRORS, open_unpacked, read_raw_file
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 """Spellings of a missing value, in lower case."""
-_READ_ERRORS = (OSError, EOFError, zlib.error, UnicodeDecodeError)
-"""Exceptions of the standard library for a file that is not text, or a damaged gzip file."""
 _MAX_NUMBER = 1e300
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 """An integer that fits in 64 bits, without the other spellings that ``int`` accepts."""
@@ -95,6 +95,8 @@ class Table:
                     f"{self.name}, row {row}: {name} is `{text[:40]}`, which is too large (the "
                     f"limit is {_MAX_NUMBER:g})."
                 )
+            if isinstance(value, str) and name_problem(value):
+                check_name(value, f"{self.name}, row {code.index(index)}: {name}")
         return CodedColumn(values, np.array(code, dtype=np.int64))
 
     def splits(self, name: str) -> Ints:
@@ -113,8 +115,8 @@ class Table:
                 numbers.append(float(text))
             except ValueError:
                 raise StageError(
-                    f"{self.name}, row {row}: {name} is `{cell}`; expected a number or an empty "
-                    "cell. Encode classes as integers."
+                    f"{self.name}, row {row}: {name} is {shown(cell)}; expected a number or an "
+                    "empty cell. Classes as text need a single target and `--task classification`."
                 ) from None
             if math.isinf(numbers[-1]):
                 raise StageError(
@@ -128,8 +130,10 @@ class Table:
         if name not in self.header:
             guess = did_you_mean(name, self.header)
             more = hint or (f" {guess}" if guess.startswith("Did") else "")
-            header = ",".join(self.header)
-            raise StageError(f"{self.name} has no column `{name}`; its header is `{header}`.{more}")
+            header = ",".join(self.header[:20]) + (",…" if len(self.header) > 20 else "")
+            raise StageError(
+                f"{self.name} has no column {shown(name)}; its header is `{header}`.{more}"
+            )
         return self.header.index(name)
 
 
@@ -140,7 +144,9 @@ def split_codes(cells: Iterable[object], column: str, where: str) -> Ints:
         code = SPLIT_NAMES.get(str(cell).strip().lower())
         if code is None:
             names = ", ".join(SPLIT_NAMES)
-            raise StageError(f"{where}, row {row}: {column} is `{cell}`; expected one of {names}.")
+            raise StageError(
+                f"{where}, row {row}: {column} is {shown(str(cell))}; expected one of {names}."
+            )
         codes.append(code)
     return np.array(codes, dtype=np.int64)
 
@@ -157,21 +163,21 @@ def parse_cells(cells: list[str]) -> list[int] | list[float] | list[str]:
 
 def read_bytes(path: Path, name: str) -> bytes:
     """Return the bytes of a UTF-8 text file, decompressed if ``name`` ends in ``.gz``."""
+    data = read_raw_file(path, name)
     try:
-        with _open(path, name) as stream:
-            data = stream.read()
         data.decode("utf-8-sig")
-    except _READ_ERRORS as error:
-        raise StageError(_read_error_message(path, name, error)) from error
+    except UnicodeDecodeError as error:
+        raise StageError(_encoding_message(path, name, error)) from error
     return data
 
 
-def _read_error_message(path: Path, name: str, error: Exception) -> str:
-    """Return the message for a file that cannot be read as text."""
-    if not isinstance(error, UnicodeDecodeError):
-        return f"{name} cannot be read: {error}"
-    with _open(path, name) as stream:
-        for number, line in enumerate(stream, start=1):
+def _encoding_message(path: Path, name: str, error: UnicodeDecodeError) -> str:
+    """Return the message for a file that is not UTF-8."""
+    if bytes(error.object[:2]) in (b"\xff\xfe", b"\xfe\xff"):
+        return f"{name} is UTF-16. Save the file as UTF-8."
+    with open_unpacked(path, name) as stream:
+        lines = iter(lambda: stream.readline(ROW_CHARACTERS.value), b"")
+        for number, line in enumerate(lines, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError as line_error:
@@ -183,45 +189,11 @@ def _read_error_message(path: Path, name: str, error: Exception) -> str:
     return f"{name} is not valid UTF-8: {error.reason}. Save the file as UTF-8."
 
 
-def _open(path: Path, name: str) -> IO[bytes]:
-    """Open a file; decompress it, up to a limit, if ``name`` ends in ``.gz``."""
-    if not name.endswith(".gz"):
-        return path.open("rb")
-    return io.BufferedReader(_BoundedGzip(path, name))
-
-
-class _BoundedGzip(io.RawIOBase):
-    """Decompressed content of a gzip file, with a limit on its size."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        self._stream = gzip.open(path)  # noqa: SIM115
-        self._name = name
-        limit = max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * path.stat().st_size)
-        self._limit = self._remaining = limit
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
-        read = self._stream.readinto(buffer)
-        self._remaining -= read
-        if self._remaining < 0:
-            raise StageError(
-                f"{self._name} unpacks to more than {self._limit:,} bytes. Unpack it yourself if "
-                "you trust it."
-            )
-        return read
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
 def parse_integers(cells: Sequence[str], name: str, column: str) -> Ints:
     """Return a column ``[n]`` as integers; ``name`` denotes its file in error messages."""
     for row, cell in enumerate(cells):
         if _INTEGER.fullmatch(cell) is None:
-            raise StageError(f"{name}, row {row}: {column} is `{cell}`; expected an integer.")
+            raise StageError(f"{name}, row {row}: {column} is {shown(cell)}; expected an integer.")
     return np.array(cells, dtype=str).astype(np.int64)
 
 
@@ -248,8 +220,13 @@ def _checked(path: Path, name: str, what: str) -> Iterator[list[str]]:
     header = [cell.strip() for cell in first[1]]
     _check_header(header, name, _delimiter(name))
     yield header
-    number = -1
+    number, limit = -1, row_limit(path.stat().st_size)
     for number, (line, row) in enumerate(rows):
+        if number >= limit:
+            raise StageError(
+                f"{name} has more than {limit:,} rows, the limit for a compressed file of its "
+                f"size. Unpack it yourself if you trust it. {ROWS.advice}"
+            )
         if len(row) != len(header):
             raise StageError(
                 f"{name}, row {number} (line {line}): {len(row)} fields; the header has "
@@ -269,19 +246,51 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line number and the fields of every row that is not blank."""
     line = 1
     try:
-        with io.TextIOWrapper(_open(path, name), encoding="utf-8-sig", newline="") as text:
-            rows = csv.reader(text, delimiter=_delimiter(name), strict=True)
+        with io.TextIOWrapper(open_unpacked(path, name), encoding="utf-8-sig", newline="") as text:
+            lines = _RowLines(text, name)
+            rows = csv.reader(lines, delimiter=_delimiter(name), strict=True)
             for row in rows:
                 if row:
                     yield line, row
+                    lines.remaining = lines.limit
                 line = rows.line_num + 1
     except csv.Error as error:
         raise StageError(
             f"{name} is not valid CSV: {error}, in the row that starts at line {line}. Check that "
             'every quote (`"`) in it is closed.'
         ) from error
-    except _READ_ERRORS as error:
-        raise StageError(_read_error_message(path, name, error)) from error
+    except UnicodeDecodeError as error:
+        raise StageError(_encoding_message(path, name, error)) from error
+    except READ_ERRORS as error:
+        raise StageError(f"{name} cannot be read: {error}") from error
+
+
+class _RowLines:
+    """Lines of a text file, with a limit on the characters of one row, which may be several lines.
+
+    ``remaining`` is the number of characters that the current row may still have.
+    """
+
+    def __init__(self, text: io.TextIOWrapper, name: str) -> None:
+        self._readline = text.readline
+        self._name = name
+        self.limit = self.remaining = ROW_CHARACTERS.value
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._readline(self.remaining + 1)
+        if not line:
+            raise StopIteration
+        self.remaining -= len(line)
+        if self.remaining < 0:
+            raise StageError(
+                f"{self._name}: a row, with the blank lines before it, has more than "
+                f'{self.limit:,} characters. Check that every quote (`"`) in it is closed. '
+                f"{ROW_CHARACTERS.advice}"
+            )
+        return line
 
 
 def _delimiter(name: str) -> str:
@@ -295,16 +304,24 @@ _EXPECTED_DELIMITER = {
 
 
 def _check_header(header: list[str], name: str, delimiter: str) -> None:
-    """Reject a header with another delimiter or with repeated columns."""
+    """Reject a header with another delimiter, too many columns, invalid or repeated names."""
+    if len(header) > COLUMNS.value:
+        raise StageError(
+            f"{name}: the header has {len(header):,} columns; the limit is {COLUMNS.value:,}. "
+            f"{COLUMNS.advice}"
+        )
+    for number, cell in enumerate(header, start=1):
+        check_name(cell, f"{name}: column {number} of the header,")
     if len(header) == 1:
         for other, word in _DELIMITERS.items():
             if other != delimiter and other in header[0]:
                 raise StageError(
-                    f"{name}: the header `{header[0]}` is a single field. It seems to be separated "
-                    f"by {word}; gsx expects {_EXPECTED_DELIMITER[delimiter]}."
+                    f"{name}: the header {shown(header[0])} is a single field. It seems to be "
+                    f"separated by {word}; gsx expects {_EXPECTED_DELIMITER[delimiter]}."
                 )
-    repeated = sorted({cell for cell in header if header.count(cell) > 1})
+    repeated = sorted(cell for cell, count in Counter(header).items() if count > 1)
     if repeated:
         raise StageError(
-            f"{name}: the column `{repeated[0]}` occurs more than once in the header. Rename it."
+            f"{name}: the column {shown(repeated[0])} occurs more than once in the header. Rename "
+            "it."
         )

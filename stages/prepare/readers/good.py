@@ -19,6 +19,7 @@ from gsx.ragged import Array, pointers
 from gsx.stages.prepare.readers.parsed import ParsedGraphs
 from gsx.stages.prepare.readers.pt_files import GraphFields, read_pt_graphs
 from gsx.stages.prepare.readers.pyg import parse_graphs
+from gsx.stages.prepare.readers.raw_files import exists_as_file
 from gsx.stages.prepare.split_methods import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN
 
 SHIFTS = ("covariate", "concept", "no_shift")
@@ -35,12 +36,12 @@ def good_files(path: Path, options: Mapping[str, Any]) -> dict[str, Path]:
     if not folder.is_dir():
         raise UsageError(f"no folder {path}. Pass an existing one: `gsx prepare --good DIR`.")
     node_file = folder / f"{shift}.pt"
-    if node_file.is_file():
+    if exists_as_file(node_file):
         return {node_file.name: node_file}
     files = {
         file.name: file
         for split in _SPLITS
-        if (file := folder / f"{shift}_{split}.pt").is_file()
+        if exists_as_file(file := folder / f"{shift}_{split}.pt")
     }  # fmt: skip
     missing = [split for split in _REQUIRED if f"{shift}_{split}.pt" not in files]
     if missing:

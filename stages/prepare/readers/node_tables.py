@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from gsx.errors import StageError
+from gsx.names import shown
 from gsx.ragged import Array, Ints, pointers
 from gsx.stages.prepare.readers.csv_tables import MISSING, Table, read_table
 from gsx.stages.prepare.readers.parsed import ParsedGraphs, graph_table, infer_features
+from gsx.stages.prepare.readers.target_columns import read_targets
 from gsx.stages.prepare.splitting import DomainKey
 
 
@@ -23,10 +25,13 @@ def read_nodes(path: Path, options: Mapping[str, Any]) -> ParsedGraphs:
     src, dst, warnings = _endpoints(
         read_table(edges, edges.name, "a table of edges"), row_of_id, path.name
     )
-    names = feature_names(nodes, options)
+    taken = {options["id_column"], options["split_column"], *options["feature_columns"]}
+    taken.add(options["domain"].removeprefix("column:"))
+    targets = read_targets(nodes, options["targets"], options["task"], taken)
+    names = feature_names(nodes, {**options, "targets": targets.names})
     feat, _ = infer_features(_matrix(nodes, names), "node_feature", f"{path.name}: features")
     ends, count = np.stack([src, dst]), nodes.count
-    table, _ = graph_table(pointers([count]), pointers([len(src)]), ends, feat, None)
+    table, _ = graph_table(pointers([count]), pointers([len(src)]), ends, feat, None, path.name)
     domain = options["domain"].removeprefix("column:")
     columns: dict[str, Sequence[DomainKey]] = {}
     if domain != options["domain"]:
@@ -35,11 +40,15 @@ def read_nodes(path: Path, options: Mapping[str, Any]) -> ParsedGraphs:
         where=path.name,
         level="node",
         table=table,
-        targets=np.stack([nodes.numbers(target) for target in options["targets"]], axis=1),
-        names=options["targets"],
+        feature_names=tuple(names) if options["feature_names"] else (),
+        targets=targets.values,
+        names=targets.names,
+        classes=targets.classes,
         columns=columns,
         splits=nodes.splits(options["split_column"]) if options["split_column"] else None,
-        warnings=warnings if names else (*warnings, "nodes have no features: each gets a 1"),
+        warnings=warnings
+        if names
+        else (*warnings, "nodes have no features; a constant feature 1 was added"),
     )
 
 
@@ -51,7 +60,7 @@ def _rows_by_id(nodes: Table, column: str) -> dict[str, int]:
     if len(row_of_id) < len(ids):
         row = next(row for row, id_ in enumerate(ids) if row_of_id[id_] != row)
         raise StageError(
-            f"{nodes.name}, row {row}: {column} `{ids[row]}` occurs again at row "
+            f"{nodes.name}, row {row}: {column} {shown(ids[row])} occurs again at row "
             f"{row_of_id[ids[row]]}. Node ids must be unique."
         )
     return row_of_id
@@ -73,12 +82,13 @@ def _endpoints(
         if -1 in rows:
             row = rows.index(-1)
             raise StageError(
-                f"{edges.name}, row {row}: {edges.header[column]} is `{cells[row]}`, but {nodes} "
-                "has no node with this id."
+                f"{edges.name}, row {row}: {edges.header[column]} is {shown(cells[row])}, but "
+                f"{nodes} has no node with this id."
             )
         endpoints.append(np.array(rows, dtype=np.int64))
     more = edges.header[2:]
-    warning = f"columns of {edges.name} that are not read: {', '.join(more)}"
+    listed = ", ".join(more[:20]) + (", …" if len(more) > 20 else "")
+    warning = f"ignored columns of {edges.name}: {listed}"
     return endpoints[0], endpoints[1], (warning,) if more else ()
 
 
@@ -96,16 +106,20 @@ def _matrix(nodes: Table, names: list[str]) -> Array | None:
     if not names:
         return None
     matrix = np.empty((nodes.count, len(names)), dtype=np.float64)
+    position = {name: index for index, name in enumerate(nodes.header)}
     for column, name in enumerate(names):
-        cells = nodes.column(name)
+        if name not in position:
+            nodes.column(name)  # raises the error about a missing column
+        cells = [row[position[name]] for row in nodes.rows()]
         try:
-            matrix[:, column] = np.array(cells, dtype=np.str_).astype(np.float64)
+            matrix[:, column] = np.fromiter(map(float, cells), dtype=np.float64, count=nodes.count)
         except ValueError:
             row = next(row for row, cell in enumerate(cells) if not _is_number(cell))
-            content = "missing" if cells[row].strip().lower() in MISSING else f"`{cells[row]}`"
+            missing = cells[row].strip().lower() in MISSING
             raise StageError(
-                f"{nodes.name}, row {row}: the feature {name} is {content}; expected a number. "
-                "Select feature columns with `--feature-column NAME …`."
+                f"{nodes.name}, row {row}: the feature {name} is "
+                f"{'missing' if missing else shown(cells[row])}; expected a number. Select feature "
+                "columns with `--feature-column NAME …`."
             ) from None
     return matrix
 

@@ -9,7 +9,6 @@ tables of graph ids, or ``split_dict.pt``.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from gsx.errors import StageError, UsageError
 from gsx.ragged import Array, Ints, pointers
 from gsx.stages.prepare.readers.archives import Archive
 from gsx.stages.prepare.readers.csv_tables import Table, read_bytes, read_table
+from gsx.stages.prepare.readers.npy import parse_npy
 from gsx.stages.prepare.readers.parsed import (
     ParsedGraphs,
     check_local_endpoints,
@@ -29,10 +29,12 @@ from gsx.stages.prepare.readers.parsed import (
     infer_features,
     one_way_warning,
 )
-from gsx.stages.prepare.readers.pt_files import load_pt
+from gsx.stages.prepare.readers.pt_files import PtFile
+from gsx.stages.prepare.readers.raw_files import exists_as_file
+from gsx.stages.prepare.readers.text_numbers import parse_text_numbers
 from gsx.stages.prepare.split_methods import OOD_TEST, OOD_VAL, TRAIN, UNUSED
 from gsx.stages.prepare.splitting import DomainKey
-from gsx.stages.prepare.targets import infer_task
+from gsx.stages.prepare.targets import check_num_targets, infer_task
 
 _REQUIRED = {"edge": "edge_index", "num-node-list": "num_nodes_list",
              "num-edge-list": "num_edges_list"}  # fmt: skip
@@ -56,7 +58,7 @@ def ogb_files(path: Path, options: Mapping[str, Any]) -> dict[str, Path]:
         for name in names:
             tables |= _table_file(path, f"raw/{name}")
         arrays = path / "raw" / f"{archive}.npz"
-        files |= {f"raw/{archive}.npz": arrays} if arrays.is_file() else tables
+        files |= {f"raw/{archive}.npz": arrays} if exists_as_file(arrays) else tables
     for name in (*_REQUIRED, *_LABELS):
         npz = "raw/graph-label.npz" if name in _LABELS else "raw/data.npz"
         if npz not in files and not any(file.startswith(f"raw/{name}.csv") for file in files):
@@ -64,7 +66,7 @@ def ogb_files(path: Path, options: Mapping[str, Any]) -> dict[str, Path]:
                 f"{path} has no file raw/{name}.csv.gz. Pass the unpacked folder of an OGB "
                 "graph-property dataset, such as ogbg_molhiv."
             )
-    if (path / _MAPPING).is_file():
+    if exists_as_file(path / _MAPPING):
         files[_MAPPING] = path / _MAPPING
     return {**files, **_split_files(path, options)}
 
@@ -72,9 +74,9 @@ def ogb_files(path: Path, options: Mapping[str, Any]) -> dict[str, Path]:
 def _check_kind(path: Path) -> None:
     """Reject heterogeneous graphs and node-property datasets."""
     raw = path / "raw"
-    if (raw / "relations").is_dir() or (raw / "triplet-type-list.csv.gz").is_file():
+    if (raw / "relations").is_dir() or exists_as_file(raw / "triplet-type-list.csv.gz"):
         raise UsageError(f"{path} has several node types; gsx reads graphs with one node type.")
-    if any((raw / f"node-label{suffix}").is_file() for suffix in (".csv.gz", ".csv", ".npz")):
+    if any(exists_as_file(raw / f"node-label{suffix}") for suffix in (".csv.gz", ".csv", ".npz")):
         raise UsageError(
             f"{path} is a node-property dataset. Export its nodes and edges to two tables and run "
             "`gsx prepare --nodes nodes.csv --edges edges.csv`."
@@ -84,7 +86,7 @@ def _check_kind(path: Path) -> None:
 def _table_file(path: Path, name: str) -> dict[str, Path]:
     """Return the name and path of a table, compressed or not; empty if it does not exist."""
     for suffix in (".csv.gz", ".csv"):
-        if (path / f"{name}{suffix}").is_file():
+        if exists_as_file(path / f"{name}{suffix}"):
             return {f"{name}{suffix}": path / f"{name}{suffix}"}
     return {}
 
@@ -101,7 +103,7 @@ def _split_files(path: Path, options: Mapping[str, Any]) -> dict[str, Path]:
             "`--rule column --split-column NAME`."
         )
     split_dict = path / "split" / name / "split_dict.pt"
-    if split_dict.is_file():
+    if exists_as_file(split_dict):
         return {f"split/{name}/split_dict.pt": split_dict}
     files: dict[str, Path] = {}
     for split in _SPLITS:
@@ -132,9 +134,11 @@ def read_ogb(path: Path, options: Mapping[str, Any]) -> ParsedGraphs:
     edge_attr, edge_words = infer_features(
         raw.rows("edge-feat", len(ends[0]), "edges"), "edge_feature", f"{path.name}: edge-feat"
     )
-    table, completed = graph_table(node_ptr, edge_ptr, ends, node_feat, edge_attr)
+    table, completed = graph_table(node_ptr, edge_ptr, ends, node_feat, edge_attr, path.name)
     labels = raw.rows("graph-label", len(nodes), "graphs", missing=True)
-    assert labels is not None
+    if labels is None:
+        raise StageError(f"{path.name}: raw/graph-label.npz has no array `graph_label`.")
+    check_num_targets(labels.shape[1], path.name)
     mapping = _mapping(files, len(nodes), path.name)
     names = _task_names(mapping, labels.shape[1])
     labels, names = _select_tasks(labels.astype(np.float64), names, options["targets"], path.name)
@@ -216,11 +220,7 @@ def _npz_array(path: Path, name: str, key: str) -> Array | None:
     archive = Archive(path, name)
     if f"{key}.npy" not in archive.members:
         return None
-    try:
-        data = io.BytesIO(archive.read(f"{key}.npy"))
-        array: Array = np.lib.format.read_array(data, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise StageError(f"{name}: `{key}` cannot be read: {error}.") from error
+    array = parse_npy(archive.read(f"{key}.npy"), f"{name}: `{key}`")
     if array.dtype.kind not in "biuf" or not array.ndim:
         raise StageError(f"{name}: `{key}` must be a numeric array (found {array.dtype}).")
     return array
@@ -232,17 +232,7 @@ def _numbers(path: Path, name: str, *, missing: bool = False) -> Array:
     if missing:
         lines = data.rstrip(b"\r\n")
         data = _EMPTY_CELL.sub(rb"\1nan", lines) if lines else lines
-    if not data.strip():
-        return np.zeros((0, 1), dtype=np.int64)
-    for dtype in (np.int64, np.float64):
-        try:
-            return np.loadtxt(
-                io.BytesIO(data), dtype=dtype, delimiter=",", comments=None, ndmin=2,
-                encoding="utf-8",
-            )  # fmt: skip
-        except (ValueError, OverflowError) as error:
-            reason = str(error).split("; use ")[0].rstrip(".")
-    raise StageError(f"{name} must contain only numbers: {reason}")
+    return parse_text_numbers(data, (np.int64, np.float64), name, width=1)
 
 
 def _mapping(files: Mapping[str, Path], count: int, where: str) -> Table | None:
@@ -312,9 +302,9 @@ def _graph_ids(split_files: Mapping[str, Path], split: str) -> tuple[str, Ints]:
     """Return the name of the file of a split and the graph ids in it."""
     for name, path in split_files.items():
         if name.endswith("split_dict.pt"):
-            content = load_pt(path, name)
-            values = content.get(split) if isinstance(content, Mapping) else None
-            ids = None if values is None else np.asarray(values)
+            file = PtFile(path, name)
+            values = file.content.get(split) if isinstance(file.content, dict) else None
+            ids = np.zeros(0, dtype=np.int64) if values == [] else file.array(values, split)
         elif Path(name).name.startswith(f"{split}.csv"):
             ids = _numbers(path, name)
         else:

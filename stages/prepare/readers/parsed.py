@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gsx.errors import StageError
+from gsx.limits import COLUMNS, EXPANDED_BYTES, NODES
 from gsx.ragged import Array, Ints, pointers
 from gsx.schema import Column, Feature, Level, corpus_columns
+from gsx.stages.prepare.readers.limits import NODES_PER_EDGE
 from gsx.stages.prepare.splitting import DomainKey
 from gsx.stages.prepare.targets import TaskOption
 from gsx.table import GraphTable
 
 _MAX_CATEGORIES = 1 << 16
+_MAX_NODES = 1 << 31
+"""Nodes of all graphs: pairs of node ids must fit in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,10 +35,14 @@ class ParsedGraphs:
     """Names and categories of categorical node features; empty for numeric features."""
     edge_words: tuple[Feature, ...] = ()
     """Names and categories of categorical edge features; empty for numeric features."""
+    feature_names: tuple[str, ...] = ()
+    """Names of numeric node features; empty if they have none."""
     targets: Array
     """``[n, T]`` target values, NaN if missing."""
     names: tuple[str, ...]
     """Name of each target."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes whose codes are the target; empty for numbers."""
     task: TaskOption = "auto"
     """Task inferred from the files, used if the user does not set one."""
     columns: Mapping[str, Sequence[DomainKey]] = field(default_factory=dict)
@@ -58,12 +66,12 @@ def encode_features(
         return values, ()
     width = labels.shape[1]
     names = [name] if width == 1 else [f"{name}_{column}" for column in range(width)]
-    codes, categories = np.empty_like(labels), []
+    codes, categories = np.empty(labels.shape, dtype=np.int64), []
     for column in range(width):
         distinct, codes[:, column] = np.unique(labels[:, column], return_inverse=True)
         categories.append(tuple(map(str, distinct.tolist())))
     if values is not None:
-        one_hot = [np.eye(len(words), dtype=np.float32)[codes[:, column]]
+        one_hot = [_one_hot(codes[:, column], len(words), name)
                    for column, words in enumerate(categories)]  # fmt: skip
         return np.concatenate([values, *one_hot], axis=1), ()
     largest = max(len(words) for words in categories)
@@ -75,6 +83,20 @@ def encode_features(
     dtype = np.uint8 if largest <= 256 else np.uint16
     features = tuple(Feature(name=n, words=w) for n, w in zip(names, categories, strict=True))
     return codes.astype(dtype), features
+
+
+def _one_hot(codes: Ints, categories: int, name: str) -> Array:
+    """Return one-hot codes ``[n, categories]``."""
+    size = 4 * len(codes) * categories
+    if size > EXPANDED_BYTES.value:
+        raise StageError(
+            f"{name} has {categories:,} distinct values in {len(codes):,} rows, whose one-hot "
+            f"codes have {size:,} bytes; the limit is {EXPANDED_BYTES.value:,}. Store them as real "
+            f"numbers. {EXPANDED_BYTES.advice}"
+        )
+    one_hot = np.zeros((len(codes), categories), dtype=np.float32)
+    one_hot[np.arange(len(codes)), codes] = 1
+    return one_hot
 
 
 def flatten_rows(values: Array) -> Array:
@@ -91,11 +113,17 @@ def infer_features(
     """
     if values is None or not values.shape[1]:
         return None, ()
+    if values.shape[1] > COLUMNS.value:
+        raise StageError(
+            f"{where}: {values.shape[1]:,} features; the limit is {COLUMNS.value:,}. "
+            f"{COLUMNS.advice}"
+        )
     if values.dtype.kind == "b" or not len(values):
         return values.astype(np.float32), ()
     if values.dtype.kind in "iu" and (values.min() < 0 or values.max() > 1):
-        return encode_features(values.astype(np.int64), None, name)
-    numeric = values.astype(np.float32)
+        return encode_features(values, None, name)
+    with np.errstate(over="ignore"):  # values beyond float32 become infinite and are refused
+        numeric = values.astype(np.float32)
     invalid_rows = np.flatnonzero(~np.isfinite(numeric).all(axis=1))
     if len(invalid_rows):
         raise StageError(
@@ -122,19 +150,24 @@ def one_way_warning(completed: int) -> tuple[str, ...]:
     """Return a warning about ``completed`` edges that the files contain in one direction only."""
     if not completed:
         return ()
-    return (
-        f"{completed:,} edges of the raw files stand in one direction only; the other was added",
-    )
+    return (f"{completed:,} edges occur in one direction only; the reverse edges were added",)
 
 
 def graph_table(
-    node_ptr: Ints, edge_ptr: Ints, ends: Ints, node_feat: Array | None, edge_attr: Array | None
+    node_ptr: Ints,
+    edge_ptr: Ints,
+    ends: Ints,
+    node_feat: Array | None,
+    edge_attr: Array | None,
+    where: str,
 ) -> tuple[GraphTable, int]:
     """Build graphs from edges ``[2, E]`` of local node ids; return them and the added edges.
 
     Nodes without features get one constant feature, 1.
     """
     nodes = int(node_ptr[-1])
+    if node_feat is None:
+        _check_declared_nodes(nodes, ends.shape[1], where)
     first = np.repeat(node_ptr[:-1], np.diff(edge_ptr))
     src, dst, edge_attr, completed = add_reverse_edges(
         ends[0] + first, ends[1] + first, edge_attr, nodes
@@ -152,6 +185,16 @@ def graph_table(
     return GraphTable(node_ptr, pointers(counts), node={"node_feat": node_feat}, edge=edge), (
         completed
     )
+
+
+def _check_declared_nodes(nodes: int, edges: int, where: str) -> None:
+    """Reject more nodes than the file supports: nodes without features are only a number in it."""
+    limit = min(max(NODES.value, NODES_PER_EDGE * edges), _MAX_NODES)
+    if nodes > limit:
+        raise StageError(
+            f"{where} declares {nodes:,} nodes without features and {edges:,} edges; the limit is "
+            f"{limit:,} nodes. Add node features. {NODES.advice}"
+        )
 
 
 def check_local_endpoints(ends: Ints, node_ptr: Ints, edge_ptr: Ints, where: str) -> None:

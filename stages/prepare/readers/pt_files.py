@@ -1,45 +1,55 @@
-"""Read files written by ``torch.save`` without executing pickled code.
+"""Read files written by ``torch.save`` without torch and without executing pickled code.
 
-torch unpickles only tensors and plain containers (``weights_only``). ``Data`` objects of PyG, as
-saved by PyG and GOOD, are read as dictionaries: an empty placeholder class replaces each class of
-PyG, so no code of the file or of PyG runs, and files of any PyG version can be read. All other
-pickled objects are rejected by name.
+`tensor_pickle` parses the containers; tensors and arrays are views of bytes in the file, so that
+nothing can enter a corpus that the file does not hold. ``Data`` objects of PyG, as saved by PyG and
+GOOD, are read as dictionaries, for any version of PyG. All other pickled objects are rejected by
+name.
 """
 
 from __future__ import annotations
 
-import contextlib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from gsx.errors import StageError, UsageError
+from gsx.errors import StageError
+from gsx.limits import EXPANDED_BYTES
 from gsx.ragged import Array, Ints, pointers
-from gsx.stages.prepare.readers.archives import MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO, Archive
+from gsx.stages.prepare.readers.archives import Archive
+from gsx.stages.prepare.readers.limits import expanded_limit
+from gsx.stages.prepare.readers.names import check_name
+from gsx.stages.prepare.readers.raw_files import open_raw_file
+from gsx.stages.prepare.readers.tensor_pickle import TensorPickle
+from gsx.stages.prepare.readers.tensor_values import (
+    ITEM_SIZES,
+    MAX_KEY,
+    NumpyArray,
+    PickleError,
+    PygObject,
+    Storage,
+    TensorView,
+    Unsupported,
+)
 
 CONVERT_HINT = (
     "Convert the dataset in Python: "
     '`torch.save([graph.to_dict() for graph in dataset], "plain.pt")`'
 )
 """Instruction for converting any PyG dataset to a file that gsx reads."""
-_PYG_CLASSES = (
-    "torch_geometric.data.data.Data",
-    "torch_geometric.data.data.DataEdgeAttr",
-    "torch_geometric.data.data.DataTensorAttr",
-    "torch_geometric.data.storage.GlobalStorage",
-)
 _NUM_NODES = "_num_nodes"
 """Field with the number of nodes of each collated graph; ``num_nodes`` is then their sum."""
-_RECONSTRUCT = ("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct")
-"""Function that NumPy uses to unpickle arrays, in older and newer versions."""
-
-
-class _Placeholder:
-    """Replacement for a PyG object: holds its fields and has no methods."""
+_MAX_FIELDS = 1000
+"""Distinct fields of the graphs of a file."""
+_MANY_GRAPHS, _BYTES_PER_GRAPH = 1_000_000, 32
+"""Above ``_MANY_GRAPHS``, a file has at least this number of bytes per graph."""
+_MAX_EMPTY = 1 << 31
+"""Length of the axes of a tensor without values."""
+_BYTES_PER_VALUE = 8
+"""Bytes that a value has in memory while graphs are built, for every type in the file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,113 +69,218 @@ class GraphFields:
         return (ptr, values) if ptr is not None and isinstance(values, np.ndarray) else None
 
 
-def load_pt(path: Path, where: str) -> Any:  # noqa: ANN401
-    """Return the content of a file: containers, numbers, text, tensors, arrays, placeholders."""
+def _is_zip(stream: IO[bytes]) -> bool:
+    """Return whether a file has the form of a zip file, which may be damaged."""
     try:
-        import torch
-        from torch.serialization import get_unsafe_globals_in_checkpoint
-    except ImportError as error:
-        raise UsageError(
-            f"{where} needs torch. Install it with `pip install 'gsx[learn]'`."
-        ) from error
-    if not zipfile.is_zipfile(path):
-        raise StageError(
-            f"{where} was not written by torch.save of torch 1.6 or later. Load it in its original "
-            "environment and save it again."
-        )
-    Archive(path, where)  # rejects zip files with an excessive unpacked size
-    try:
-        with _safe_globals(_allowed()):
-            forbidden = sorted(set(get_unsafe_globals_in_checkpoint(path)))
-            if not forbidden:
-                return torch.load(path, map_location="cpu", weights_only=True)
-    # A damaged file makes torch raise dozens of undocumented exception types.
-    except Exception as error:
-        message = str(error).strip().splitlines() or [type(error).__name__]
-        raise StageError(f"{where} cannot be read: {message[0]}") from error
-    raise StageError(
-        f"{where} contains pickled objects ({', '.join(forbidden[:5])}). gsx reads tensors and PyG "
-        f"Data objects only and never executes pickled code. {CONVERT_HINT}."
-    )
+        return zipfile.is_zipfile(stream)
+    except zipfile.BadZipFile:
+        return True
 
 
-def _allowed() -> list[Any]:
-    """Return the allowed globals: placeholders for PyG classes, and NumPy arrays."""
-    reconstruct = np.zeros(1).__reduce__()[0]
-    return [
-        *((type("Placeholder", (_Placeholder,), {}), name) for name in _PYG_CLASSES),
-        *((reconstruct, name) for name in _RECONSTRUCT),
-        (np.ndarray, "numpy.ndarray"),
-        (np.dtype, "numpy.dtype"),
-        *(type(np.dtype(code)) for code in "?bBhHiIlLqQefd"),
-    ]
+class PtFile:
+    """The content of one file, and the arrays of its tensors."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        """Parse the content; ``where`` denotes the file in error messages."""
+        self.where = where
+        with open_raw_file(path, where) as stream:
+            if not _is_zip(stream):
+                raise StageError(
+                    f"{where} was not written by torch.save of torch 1.6 or later. Load it in its "
+                    "original environment and save it again."
+                )
+        self._archive = Archive(path, where)
+        self.size = self._archive.size
+        """Size of the file in bytes."""
+        self._storages: dict[str, bytes] = {}
+        self._expanded, self._limit = 0, expanded_limit(self.size)
+        pickles = [name for name in self._archive.members if name.endswith("/data.pkl")]
+        if len(pickles) != 1:
+            raise StageError(
+                f"{where} cannot be read: {len(pickles)} members are named data.pkl; expected one."
+            )
+        self._folder = pickles[0].removesuffix("data.pkl")
+        order = f"{self._folder}byteorder"
+        if order in self._archive.members and self._archive.read(order) != b"little":
+            raise StageError(f"{where} cannot be read: its numbers are not little-endian.")
+        pickle = TensorPickle(self._archive.read(pickles[0]))
+        try:
+            self.content: Any = pickle.parse()
+        except PickleError as error:
+            if not pickle.forbidden:
+                raise StageError(f"{where} cannot be read: {error}.") from error
+        if pickle.forbidden:
+            names = ", ".join(sorted(pickle.forbidden)[:5])
+            raise StageError(
+                f"{where} contains pickled objects ({names}). gsx reads "
+                "tensors and PyG Data objects only and never executes pickled code. "
+                f"{CONVERT_HINT}."
+            )
+
+    def array(self, value: object, name: str) -> Array | None:
+        """Return numbers and tensors as an array with at least one axis; None for other values."""
+        if isinstance(value, bool | int | float):
+            array = np.array([value])
+        elif isinstance(value, list) and value and all(map(_is_number, value)):
+            array = np.array(value)
+        elif isinstance(value, NumpyArray):
+            if value.array is None:
+                raise StageError(f"{self.where} cannot be read: `{name}` has no values.")
+            array = value.array
+            self._count(array.size, name)
+        elif isinstance(value, TensorView):
+            array = self._tensor_array(value, name)
+        elif isinstance(value, Unsupported) and value.tensor:
+            raise StageError(
+                f"{self.where}: `{name}` is not a dense real tensor ({value.what}). "
+                "Convert it with `.to_dense()` and save the file again."
+            )
+        else:
+            return None
+        if array.dtype.kind not in "biuf":
+            return None
+        return array.reshape(1) if array.ndim == 0 else array
+
+    def _tensor_array(self, view: TensorView, name: str) -> Array:
+        """Return a tensor as an array; it shares memory with its storage."""
+        size = ITEM_SIZES[view.dtype]
+        data = self._storage(view.storage)
+        count = 1
+        for length in view.shape:
+            count *= length
+        self._count(count, name)
+        if not count:
+            if max(view.shape) > _MAX_EMPTY:
+                raise StageError(f"{self.where}: `{name}` has the shape {list(view.shape)}.")
+            return _numbers(np.empty(view.shape, dtype=_numpy_type(view.dtype)), view)
+        reach = sum((n - 1) * step for n, step in zip(view.shape, view.strides, strict=True))
+        needed = (view.offset + reach + 1) * size
+        if needed > len(data):
+            raise StageError(
+                f"{self.where}: `{name}` needs {needed:,} bytes, but its storage has "
+                f"{len(data):,}. Save the file again."
+            )
+        array: Array = np.ndarray(
+            view.shape, dtype=_numpy_type(view.dtype), buffer=data, offset=view.offset * size,
+            strides=[step * size if n > 1 else 0
+                     for n, step in zip(view.shape, view.strides, strict=True)],
+        )  # fmt: skip
+        return _numbers(array, view)
+
+    def _storage(self, storage: Storage) -> bytes:
+        """Return the bytes of a storage, which must have the declared size."""
+        data = self._storages.get(storage.key)
+        if data is None:
+            member = f"{self._folder}data/{storage.key}"
+            if member not in self._archive.members:
+                raise StageError(f"{self.where} cannot be read: it has no member {member[:200]}.")
+            data = self._storages[storage.key] = self._archive.read(member)
+        declared = storage.count * ITEM_SIZES[storage.dtype]
+        if declared != len(data):
+            raise StageError(
+                f"{self.where} cannot be read: the storage {storage.key[:20]} declares "
+                f"{declared:,} bytes, but has {len(data):,}."
+            )
+        return data
+
+    def _count(self, values: int, name: str) -> None:
+        """Count values that are built; views can repeat the values of a storage without end."""
+        self._expanded += _BYTES_PER_VALUE * values
+        if self._expanded > self._limit:
+            raise StageError(
+                f"{self.where}: `{name}` contains tensors that expand to more than "
+                f"{self._limit:,} bytes. {EXPANDED_BYTES.advice}"
+            )
 
 
-@contextlib.contextmanager
-def _safe_globals(allowed: list[Any]) -> Iterator[None]:
-    """Allow only these globals; PyG registers its own classes once it is imported."""
-    from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
+def _is_number(item: object) -> bool:
+    """Return whether a value is a number that fits in an array; Python integers are unbounded."""
+    return type(item) is float or (type(item) is int and -MAX_KEY <= item < MAX_KEY)
 
-    before = get_safe_globals()
-    clear_safe_globals()
-    add_safe_globals(allowed)
-    try:
-        yield
-    finally:
-        clear_safe_globals()
-        add_safe_globals(before)
+
+def _numpy_type(dtype: str) -> np.dtype[Any]:
+    """Return the type of the bytes of a tensor in NumPy."""
+    code = {"bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype)
+    return np.dtype(code).newbyteorder("<")
+
+
+def _numbers(array: Array, view: TensorView) -> Array:
+    """Return values of a type that NumPy does not have, or negated ones, as numbers."""
+    if view.dtype == "bfloat16":
+        array = (array.astype("<u4") << 16).view("<f4")
+    elif view.dtype == "bool":
+        array = array != 0
+    elif view.dtype == "float16":
+        array = array.astype(np.float32)
+    return -array if view.negative else array
 
 
 def read_pt_graphs(path: Path, where: str) -> GraphFields:
     """Read the graphs of a file: a list of graphs, one graph, or graphs collated by PyG."""
-    limit = max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * path.stat().st_size)
-    content = load_pt(path, where)
+    file = PtFile(path, where)
+    content = file.content
     if isinstance(content, tuple):
-        return _collated(content, where, limit)
+        return _collated(content, file)
     if isinstance(content, list):
-        return _concatenate([_fields(graph, where) for graph in content], where, limit)
-    return _concatenate([_fields(content, where)], where, limit)
+        limit = max(_MANY_GRAPHS, file.size // _BYTES_PER_GRAPH)
+        if len(content) > limit:  # a graph that is listed again has two bytes in the file
+            raise StageError(f"{where} lists {len(content):,} graphs; the limit is {limit:,}.")
+        return _concatenate([_fields(graph, where) for graph in content], file)
+    return _concatenate([_fields(content, where)], file)
 
 
 def _fields(value: object, where: str) -> dict[str, Any]:
     """Return the fields of one graph, without those that are None."""
-    fields = value if isinstance(value, Mapping) else _placeholder_fields(value)
+    fields = value if type(value) is dict else _object_fields(value)
     if fields is None or not all(isinstance(key, str) for key in fields):
         raise StageError(
             f"{where}: expected a graph, a list of graphs or the output of InMemoryDataset.save, "
-            f"with each graph a dict of tensors (found {type(value).__name__}). {CONVERT_HINT}."
+            f"with each graph a dict of tensors (found {_kind(value)}). {CONVERT_HINT}."
         )
     return {key: field for key, field in fields.items() if field is not None}
 
 
-def _placeholder_fields(value: object) -> dict[str, Any] | None:
-    if not isinstance(value, _Placeholder):
+def _kind(value: object) -> str:
+    kind = type(value).__name__
+    return {"TensorView": "Tensor", "NumpyArray": "ndarray", "PygObject": "object"}.get(kind, kind)
+
+
+def _object_fields(value: object) -> dict[str, Any] | None:
+    if not isinstance(value, PygObject):
         return None
-    fields = dict(vars(value))
+    fields = dict(value.fields)
     store = fields.get("_store")
-    if isinstance(store, _Placeholder):
-        inner = vars(store).get("_mapping")
-        fields = dict(inner) if isinstance(inner, Mapping) else {}
-        fields |= {key: field for key, field in vars(store).items() if key == _NUM_NODES}
+    if isinstance(store, PygObject):
+        inner = store.fields.get("_mapping")
+        fields = dict(inner) if isinstance(inner, dict) else {}
+        fields |= {key: field for key, field in store.fields.items() if key == _NUM_NODES}
     return fields
 
 
-def _concatenate(graphs: list[dict[str, Any]], where: str, limit: int) -> GraphFields:
+def _concatenate(graphs: list[dict[str, Any]], file: PtFile) -> GraphFields:
     """Concatenate the fields of separate graphs."""
     if not graphs:
-        raise StageError(f"{where} contains no graphs.")
+        raise StageError(f"{file.where} contains no graphs.")
     names = {name: None for graph in graphs for name in graph}
-    values, unread, size = {}, [], 0
+    _check_field_names(names, file.where)
+    values, unread = {}, []
     for name in names:
-        arrays = [_to_array(graph[name], name, where, limit) for graph in graphs if name in graph]
-        size += sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
-        _check_size(size, where, limit)
+        arrays = [_values(graph[name], name, file) for graph in graphs if name in graph]
         joined = _join(arrays) if len(arrays) == len(graphs) else None
         if joined is None:
             unread.append(name)
         else:
             values[name] = joined
     return GraphFields(len(graphs), values, tuple(unread))
+
+
+def _check_field_names(names: Mapping[str, object], where: str) -> None:
+    if len(names) > _MAX_FIELDS:
+        raise StageError(
+            f"{where}: graphs have {len(names):,} fields; the limit is {_MAX_FIELDS:,}."
+        )
+    for name in names:
+        check_name(name, f"{where}: the field")
 
 
 def _join(arrays: list[Any]) -> tuple[Ints, Array | list[str]] | None:
@@ -180,36 +295,36 @@ def _join(arrays: list[Any]) -> tuple[Ints, Array | list[str]] | None:
     return pointers([len(array) for array in arrays]), np.concatenate(nonempty)
 
 
-def _collated(content: tuple[Any, ...], where: str, limit: int) -> GraphFields:
+def _collated(content: tuple[Any, ...], file: PtFile) -> GraphFields:
     """Read the output of PyG's ``InMemoryDataset``: concatenated fields and their slices."""
+    where = file.where
     fields = _fields(content[0] if content else None, where)
     slices = content[1] if len(content) > 1 else None
     if slices is None:
-        return _concatenate([fields], where, limit)
-    if not isinstance(slices, Mapping):
+        return _concatenate([fields], file)
+    if not isinstance(slices, dict):
         raise StageError(
-            f"{where}: expected fields and a dict of slices (found {type(slices).__name__} as the "
-            f"second element). {CONVERT_HINT}."
+            f"{where}: expected fields and a dict of slices (found {_kind(slices)} as the second "
+            f"element). {CONVERT_HINT}."
         )
     node_counts = fields.pop(_NUM_NODES, None)
     if isinstance(node_counts, list):
         fields["num_nodes"] = node_counts
-        slices = {**slices, "num_nodes": np.arange(len(node_counts) + 1)}
-    values, unread, size, counts = {}, [], 0, set()
+        slices = {**slices, "num_nodes": list(range(len(node_counts) + 1))}
+    _check_field_names(fields, where)
+    values, unread, counts = {}, [], set()
     for name, value in fields.items():
         if name not in slices:
             unread.append(name)
             continue
-        ptr: Any = _to_array(slices[name], "slices", where, limit)
-        array: Any = value if _is_texts(value) else _to_array(value, name, where, limit)
-        size += array.nbytes if isinstance(array, np.ndarray) else 0
-        _check_size(size, where, limit)
+        ptr = file.array(slices[name], "slices")
+        array: Any = value if _is_texts(value) else _values(value, name, file)
         if not isinstance(array, np.ndarray | list):
             unread.append(name)
             continue
-        _check_slices(ptr, len(array), f"{where}: slices of `{name}`")
-        counts.add(len(ptr) - 1)
-        values[name] = (ptr.astype(np.int64), array)
+        checked = _checked_slices(ptr, len(array), f"{where}: slices of `{name}`")
+        counts.add(len(checked) - 1)
+        values[name] = (checked, array)
     if len(counts) != 1:
         raise StageError(
             f"{where}: the slices of all fields must have the same number of graphs "
@@ -222,60 +337,31 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _check_slices(ptr: object, rows: int, where: str) -> None:
-    valid = (
-        isinstance(ptr, np.ndarray)
-        and ptr.ndim == 1
-        and ptr.dtype.kind in "iu"
-        and len(ptr) > 1
-        and ptr[0] == 0
-        and ptr[-1] == rows
-        and bool((np.diff(ptr.astype(np.int64)) >= 0).all())
-    )
-    if not valid:
+def _checked_slices(ptr: Array | None, rows: int, where: str) -> Ints:
+    """Return slices as pointers; reject slices that are not pointers into ``rows`` rows."""
+    if (
+        ptr is None
+        or ptr.ndim != 1
+        or ptr.dtype.kind not in "iu"
+        or len(ptr) < 2
+        or ptr[0] != 0
+        or ptr[-1] != rows
+        or (ptr[1:] < ptr[:-1]).any()
+    ):
         raise StageError(f"{where} must increase from 0 to the number of rows, {rows:,}.")
+    return ptr.astype(np.int64)
 
 
-def _check_size(size: int, where: str, limit: int) -> None:
-    if size > limit:
-        raise StageError(f"{where} contains tensors that expand to more than {limit:,} bytes.")
-
-
-def _to_array(value: object, name: str, where: str, limit: int) -> object:
-    """Return numbers and tensors as an array with at least one axis, text as is, else None."""
-    if isinstance(value, bool | int | float):
-        array = np.array([value])
-    elif isinstance(value, list) and value and all(type(item) in (int, float) for item in value):
-        array = np.array(value)
-    elif isinstance(value, np.ndarray):
-        array = value
-    elif hasattr(value, "untyped_storage"):
-        array = _tensor_array(value, f"{where}: `{name}`", limit)
-    else:
-        return value if isinstance(value, str) else None
-    if array.dtype.kind not in "biuf":
-        return None
-    array = array.reshape(1) if array.ndim == 0 else array
-    if name == "edge_index":
-        if array.ndim != 2 or array.shape[0] != 2 or array.dtype.kind not in "iu":
-            raise StageError(
-                f"{where}: `edge_index` must be an integer tensor of shape [2, E] (found "
-                f"{array.dtype} of shape {list(array.shape)})."
-            )
-        return np.ascontiguousarray(array.T)
-    return array
-
-
-def _tensor_array(tensor: Any, where: str, limit: int) -> Array:  # noqa: ANN401
-    import torch
-
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_complex():
+def _values(value: object, name: str, file: PtFile) -> object:
+    """Return a field as an array or text; None for other values."""
+    if isinstance(value, str):
+        return value
+    array = file.array(value, name)
+    if array is None or name != "edge_index":
+        return array
+    if array.ndim != 2 or array.shape[0] != 2 or array.dtype.kind not in "iu":
         raise StageError(
-            f"{where} is not a dense real tensor (layout {tensor.layout}). Convert it with "
-            "`.to_dense()` and save the file again."
+            f"{file.where}: `edge_index` must be an integer tensor of shape [2, E] (found "
+            f"{array.dtype} of shape {list(array.shape)})."
         )
-    _check_size(tensor.numel() * tensor.element_size(), where, limit)
-    plain = tensor.detach()
-    plain = plain.float() if plain.dtype in (torch.bfloat16, torch.float16) else plain
-    array: Array = plain.resolve_neg().numpy()
-    return array
+    return np.ascontiguousarray(array.T)

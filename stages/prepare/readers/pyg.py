@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gsx.errors import StageError, did_you_mean
+from gsx.names import shown
 from gsx.ragged import Array, Ints, pointers
 from gsx.stages.prepare.readers.parsed import (
     ParsedGraphs,
@@ -21,7 +22,7 @@ from gsx.stages.prepare.readers.parsed import (
 from gsx.stages.prepare.readers.pt_files import GraphFields, read_pt_graphs
 from gsx.stages.prepare.split_methods import ID_TEST, ID_VAL, OOD_TEST, OOD_VAL, TRAIN, UNUSED
 from gsx.stages.prepare.splitting import DomainKey
-from gsx.stages.prepare.targets import infer_task
+from gsx.stages.prepare.targets import check_num_targets, infer_task
 
 SPLIT_MASKS = {
     "train_mask": TRAIN,
@@ -31,9 +32,7 @@ SPLIT_MASKS = {
     "test_mask": OOD_TEST,
 }
 """Boolean node field → split of its nodes."""
-EDGE_ATTR_IGNORED = (
-    "features of edges (`edge_attr`) are not read: where nodes are labelled, edges have none"
-)
+EDGE_ATTR_IGNORED = "edge features (`edge_attr`) are ignored: node-level corpora have none"
 _STRUCTURE = ("x", "edge_index", "edge_attr", "num_nodes")
 
 
@@ -52,7 +51,7 @@ def parse_graphs(fields: GraphFields, targets: Sequence[str], where: str) -> Par
             )
     edges = fields.array("edge_index")
     if edges is None:
-        present = ", ".join(fields.values) or "none"
+        present = ", ".join(shown(name)[1:-1] for name in list(fields.values)[:20]) or "none"
         raise StageError(f"{where}: graphs have no `edge_index` (found fields: {present}).")
     edge_ptr, ends = edges[0], edges[1].astype(np.int64).T
     x = fields.array("x")
@@ -73,10 +72,9 @@ def parse_graphs(fields: GraphFields, targets: Sequence[str], where: str) -> Par
                 f"({fields.count:,}), or one per node of a single graph."
             )
     node_feat, node_words, edge_attr, edge_words = _features(fields, where, nodes=nodes)
-    table, completed = graph_table(node_ptr, edge_ptr, ends, node_feat, edge_attr)
-    matrix, names = _named(values)
+    table, completed = graph_table(node_ptr, edge_ptr, ends, node_feat, edge_attr, where)
+    matrix, names = _named(values, where)
     columns, unread = _columns(fields, targets, len(matrix))
-    env = columns.get("env_id")
     return ParsedGraphs(
         where=where,
         level="node" if nodes else "graph",
@@ -88,7 +86,7 @@ def parse_graphs(fields: GraphFields, targets: Sequence[str], where: str) -> Par
         task=infer_task(matrix),
         columns=columns,
         splits=_splits_from_masks(fields, len(matrix), where) if nodes else None,
-        env=None if env is None else np.array(env, dtype=np.int64),
+        env=_environments(columns.get("env_id")),
         warnings=(
             *guessed,
             *one_way_warning(completed),
@@ -113,15 +111,16 @@ def _node_pointers(
             )
         return pointers(counts[:, 0]), ()
     if ends.shape[1] and (ends.min() < 0 or ends.max() > 1 << 31):
+        node = ends.min() if ends.min() < 0 else ends.max()
         raise StageError(
-            f"{where}: `edge_index` contains node {ends.flat[ends.argmin()]}. Node ids of a graph "
-            "start at 0."
+            f"{where}: `edge_index` contains node {node}. Node ids of a graph start at 0 and "
+            f"are at most {1 << 31:,}."
         )
     highest = np.full(fields.count, -1, dtype=np.int64)
     owner = np.repeat(np.arange(fields.count), np.diff(edge_ptr))
     np.maximum.at(highest, owner, ends.max(axis=0, initial=-1))
     return pointers(highest + 1), (
-        "graphs have neither `x` nor `num_nodes`: nodes without edges, if any, are not known",
+        "graphs have neither `x` nor `num_nodes`: trailing nodes without edges are lost",
     )
 
 
@@ -151,8 +150,9 @@ def _target(fields: GraphFields, name: str, node_ptr: Ints, where: str) -> Array
     return values.reshape(fields.count, -1) if values.shape[1] == 1 else values
 
 
-def _named(values: Mapping[str, Array]) -> tuple[Array, tuple[str, ...]]:
+def _named(values: Mapping[str, Array], where: str) -> tuple[Array, tuple[str, ...]]:
     """Return all targets ``[n, T]`` and their names."""
+    check_num_targets(sum(columns.shape[1] for columns in values.values()), where)
     names = tuple(
         name if columns.shape[1] == 1 else f"{name}_{column}"
         for name, columns in values.items()
@@ -168,7 +168,7 @@ def _features(fields: GraphFields, where: str, *, nodes: bool) -> tuple[Any, Any
         field = fields.array(name)
         values = None if field is None else flatten_rows(field[1])
         if nodes:  # node-level corpora have numeric node features and no edge features
-            values = values.astype(np.float32) if values is not None and axis == "node" else None
+            values = values.astype(np.float64) if values is not None and axis == "node" else None
         rows = fields.values["edge_index"][0][-1] if axis == "edge" else None
         if values is not None and rows is not None and len(values) != rows:
             raise StageError(f"{where}: `{name}` has {len(values):,} rows for {rows:,} edges.")
@@ -197,6 +197,19 @@ def _columns(
     return columns, unread
 
 
+def _environments(column: list[DomainKey] | None) -> Ints | None:
+    """Return environment ids; None if there is no column of integers."""
+    if column is None:
+        return None
+    ids = np.array(column)
+    is_integer = ids.dtype.kind in "biu" or (
+        ids.dtype.kind == "f" and bool((ids == np.round(ids)).all())
+    )
+    limit = np.iinfo(np.int32).max
+    is_small = is_integer and bool(((ids >= -limit) & (ids <= limit)).all())
+    return ids.astype(np.int64) if is_small else None
+
+
 def _splits_from_masks(fields: GraphFields, count: int, where: str) -> Ints | None:
     """Return the split of every node from boolean masks; None without masks."""
     splits = np.full(count, UNUSED, dtype=np.int64)
@@ -211,6 +224,8 @@ def _splits_from_masks(fields: GraphFields, count: int, where: str) -> Ints | No
                 f"{where}: `{name}` has shape {list(mask.shape)}; expected [{count}]. If the file "
                 "has several splits, keep one."
             )
+        if not np.isin(mask, (0, 1)).all():
+            raise StageError(f"{where}: `{name}` must contain only True and False, or 1 and 0.")
         overlap = np.flatnonzero(mask.astype(bool) & (splits != UNUSED))
         if len(overlap):
             raise StageError(
@@ -225,5 +240,5 @@ def _splits_from_masks(fields: GraphFields, count: int, where: str) -> Ints | No
 def _unread_warning(names: Sequence[str]) -> tuple[str, ...]:
     if not names:
         return ()
-    shown = ", ".join(f"`{name}`" for name in names[:10])
-    return (f"not read, as it is no number or text for every item: {shown}",)
+    listed = ", ".join(map(shown, names[:10]))
+    return (f"ignored fields without one number or text per item: {listed}",)

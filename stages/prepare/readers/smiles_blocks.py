@@ -6,8 +6,8 @@ once. Atoms, bonds and texts are on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from gsx.ragged import Array, Ints, Ragged, decode_texts, encode_texts, pointers
 from gsx.stages.array_blocks import Block, SpillFile
 from gsx.stages.block_executor import BlockExecutor
+from gsx.stages.chem.limits import MAX_ATOMS, raw_limits
 from gsx.table import GraphTable, concat
 
 BLOCK_ROWS = 1024
@@ -36,11 +37,11 @@ class RejectedRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def add(self, start: int, texts: list[str], rejected: Ints, reasons: list[str]) -> None:
+    def add(self, start: int, lengths: list[int], rejected: Ints, reasons: list[str]) -> None:
         """Add the rows ``rejected`` of a block of texts that starts at row ``start``."""
         for row, reason in zip(rejected.tolist(), reasons, strict=True):
             self.rows.append(start + row)
-            self.lengths.append(len(texts[row]))
+            self.lengths.append(lengths[row])
             if len(self.reasons) < MAX_REASONS:
                 self.reasons[start + row] = reason
 
@@ -75,26 +76,32 @@ class ParsedMolecules:
         return concat(tables or [_table(self.spill.read(0), chosen)])
 
 
-def read_smiles(texts: Iterable[str], executor: BlockExecutor) -> ParsedMolecules:
-    """Parse SMILES in blocks with an executor."""
+def read_smiles(
+    texts: Iterable[str],
+    executor: BlockExecutor,
+    max_atoms: int = MAX_ATOMS,
+    progress: Callable[[int], None] = lambda _done: None,
+) -> ParsedMolecules:
+    """Parse SMILES of at most ``max_atoms`` atoms in blocks with an executor.
+
+    ``progress`` receives the number of parsed texts after every block.
+    """
     spill, refused, scaffold_ids = SpillFile(), RejectedRows(), dict[str, int]()
     rows, sizes, scaffold = [], [], []
-    waiting: list[list[str]] = []
     start = 0
-    for result in executor.map(parse_block, _blocks(texts, waiting)):
-        block = waiting.pop(0)
-        inside = result.pop("rows")
-        refused.add(start, block, result.pop("refused"), _arrays_text(result, "reason"))
-        rows.append(start + inside)
-        sizes.append(np.diff(result["node_ptr"]).astype(np.int32))
-        names = _arrays_text(result, "scaffold")
+    for block in iter_parsed_blocks(texts, executor, max_atoms):
+        refused.add(start, block.lengths, block.rejected, block.reasons)
+        rows.append(start + block.rows)
+        sizes.append(np.diff(block.arrays["node_ptr"]).astype(np.int32))
+        names = _arrays_text(block.arrays, "scaffold")
         scaffold.append(
             np.array(
                 [scaffold_ids.setdefault(name, len(scaffold_ids)) for name in names], dtype=np.int32
             )
         )
-        spill.append({**result, **_text_arrays([block[row] for row in inside.tolist()], "smiles")})
-        start += len(block)
+        spill.append(block.arrays)
+        start += len(block.texts)
+        progress(start)
     return ParsedMolecules(
         count=start,
         rows=_concatenate(rows),
@@ -107,11 +114,61 @@ def read_smiles(texts: Iterable[str], executor: BlockExecutor) -> ParsedMolecule
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ParsedBlock:
+    """Parsed SMILES of consecutive rows."""
+
+    texts: list[str]
+    lengths: list[int]
+    """Number of characters of each text."""
+    rows: Ints
+    """``[G]`` row of each molecule among the texts."""
+    rejected: Ints
+    """Unreadable rows."""
+    reasons: list[str]
+    """Why each of them is unreadable."""
+    arrays: dict[str, Array]
+    """The molecules as arrays."""
+
+    def table(self) -> GraphTable:
+        """Return the molecules, with the columns ``smiles`` and ``scaffold``."""
+        return _table(self.arrays, np.arange(len(self.rows)))
+
+
+def iter_parsed_blocks(
+    texts: Iterable[str],
+    executor: BlockExecutor,
+    max_atoms: int = MAX_ATOMS,
+    *,
+    scaffolds: bool = True,
+) -> Iterator[ParsedBlock]:
+    """Yield SMILES, parsed in blocks with an executor: at least one block.
+
+    Without ``scaffolds``, which take time, all scaffolds are empty.
+    """
+    waiting: list[tuple[list[str], list[int]]] = []
+    for arrays in executor.map(parse_block, _blocks(texts, waiting, max_atoms, scaffolds)):
+        block, lengths = waiting.pop(0)
+        rows, rejected = arrays.pop("rows"), arrays.pop("refused")
+        readable = [block[row] for row in rows.tolist()]
+        yield ParsedBlock(
+            texts=block,
+            lengths=lengths,
+            rows=rows,
+            rejected=rejected,
+            reasons=_arrays_text(arrays, "reason"),
+            arrays={**arrays, **_text_arrays(readable, "smiles")},
+        )
+
+
 def parse_block(block: Block) -> dict[str, Array]:
     """Parse the SMILES of a block."""
     from gsx.stages.chem.smiles_reader import read_molecules
 
-    parsed = read_molecules(_arrays_text(block, "smiles"))
+    limits = raw_limits(int(block["max_atoms"][0]))
+    if not block["scaffolds"][0]:
+        limits = replace(limits, scaffold_atoms=0)
+    parsed = read_molecules(_arrays_text(block, "smiles"), limits)
     table = parsed.table
     return {
         "node_ptr": table.node_ptr,
@@ -125,15 +182,30 @@ def parse_block(block: Block) -> dict[str, Array]:
     }
 
 
-def _blocks(texts: Iterable[str], waiting: list[list[str]]) -> Iterator[dict[str, Array]]:
-    """Yield texts in blocks, at least one; ``waiting`` holds each block until its result."""
-    remaining = iter(texts)
-    block = list(islice(remaining, BLOCK_ROWS))
+def _blocks(
+    texts: Iterable[str],
+    waiting: list[tuple[list[str], list[int]]],
+    max_atoms: int,
+    scaffolds: bool,  # noqa: FBT001
+) -> Iterator[dict[str, Array]]:
+    """Yield texts in blocks, at least one.
+
+    ``waiting`` holds each block until its result, with the number of characters of every text.
+    Texts with too many characters, which are unreadable, are shortened at once.
+    """
+    most = raw_limits(max_atoms).characters + 1
+    remaining = ((text[:most], len(text)) for text in texts)
+    rows = list(islice(remaining, BLOCK_ROWS))
     while True:
-        waiting.append(block)
-        yield _text_arrays(block, "smiles")
-        block = list(islice(remaining, BLOCK_ROWS))
-        if not block:
+        block = [text for text, _ in rows]
+        waiting.append((block, [length for _, length in rows]))
+        yield {
+            **_text_arrays(block, "smiles"),
+            "max_atoms": np.array([max_atoms]),
+            "scaffolds": np.array([scaffolds]),
+        }
+        rows = list(islice(remaining, BLOCK_ROWS))
+        if not rows:
             return
 
 

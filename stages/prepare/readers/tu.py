@@ -9,18 +9,21 @@ contains the number of graphs, then for each graph a line ``nodes label`` and fo
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from gsx.errors import StageError
+from gsx.names import shown
 from gsx.ragged import Array, Ints, pointers, ranges
 from gsx.schema import Feature
 from gsx.stages.prepare.readers.archives import Archive
 from gsx.stages.prepare.readers.parsed import add_reverse_edges, encode_features
+from gsx.stages.prepare.readers.raw_files import file_problem, read_raw_file
+from gsx.stages.prepare.readers.text_numbers import parse_text_numbers
 from gsx.table import GraphTable
 
 REQUIRED = ("A", "graph_indicator")
@@ -60,18 +63,8 @@ class _Files:
 
     def numbers(self, kind: str, dtype: type) -> Array:
         """Return the numbers of a file, one row per line."""
-        data = self.read[kind]()
-        if not data.strip():
-            return np.zeros((0, 2 if kind == "A" else 1), dtype=dtype)
-        try:
-            return np.loadtxt(
-                io.BytesIO(data), dtype=dtype, delimiter=",", comments=None, ndmin=2,
-                encoding="utf-8",
-            )  # fmt: skip
-        except (ValueError, UnicodeDecodeError) as error:
-            reason = str(error).split("; use ")[0].rstrip(".")
-            expected = "integers" if dtype is np.int64 else "numbers"
-            raise StageError(f"{self.name(kind)} must contain only {expected}: {reason}") from error
+        width = 2 if kind == "A" else 1
+        return parse_text_numbers(self.read[kind](), (dtype,), self.name(kind), width=width)
 
     def checked(self, kind: str, dtype: type, rows: int, items: str) -> Array | None:
         """Return the numbers of an optional file with ``rows`` lines; None if it is missing."""
@@ -96,10 +89,12 @@ class _Files:
 def read_tu(path: Path, name: str) -> TuGraphs:
     """Read a zip file or a folder in either layout; errors call it ``name``."""
     if path.is_dir():
-        files = {file.name: file for file in sorted(path.iterdir()) if file.is_file()}
-        return _read(name, {member: file.read_bytes for member, file in files.items()})
+        files = {file.name: file for file in sorted(path.iterdir()) if file_problem(file) is None}
+        return _read(
+            name, {member: partial(read_raw_file, file, member) for member, file in files.items()}
+        )
     archive = Archive(path, name)
-    return _read(name, {member: _member(archive, member) for member in archive.members})
+    return _read(name, {member: partial(archive.read, member) for member in archive.members})
 
 
 def group_tu_files(members: list[str]) -> dict[str, dict[str, str]]:
@@ -114,14 +109,10 @@ def group_tu_files(members: list[str]) -> dict[str, dict[str, str]]:
     return {prefix: files for prefix, files in datasets.items() if "A" in files}
 
 
-def _member(archive: Archive, member: str) -> Callable[[], bytes]:
-    return lambda: archive.read(member)
-
-
 def _read(where: str, read: Mapping[str, Callable[[], bytes]]) -> TuGraphs:
     datasets = group_tu_files(list(read))
     if len(datasets) > 1:
-        names = ", ".join(f"`{PurePosixPath(prefix).name}`" for prefix in datasets)
+        names = ", ".join(shown(PurePosixPath(prefix).name) for prefix in list(datasets)[:5])
         raise StageError(f"{where} contains more than one dataset: {names}. Keep one.")
     for files in datasets.values():
         missing = [kind for kind in REQUIRED if kind not in files]
@@ -130,10 +121,12 @@ def _read(where: str, read: Mapping[str, Callable[[], bytes]]) -> TuGraphs:
         return _read_tu(_Files(where, {kind: read[member] for kind, member in files.items()}))
     single = [member for member in read if _is_single_file(PurePosixPath(member))]
     if len(single) == 1:
-        return _read_single_file(read[single[0]](), f"{where}: {PurePosixPath(single[0]).name}")
-    shown = ", ".join(f"`{member}`" for member in sorted(read)[:5]) or "no files"
+        return _read_single_file(
+            read[single[0]](), f"{where}: {PurePosixPath(single[0]).name[:200]}"
+        )
+    present = ", ".join(shown(member) for member in sorted(read)[:5]) or "no files"
     raise StageError(
-        f"{where} is not a TU dataset: no file ends in `_A.txt` (found {shown}"
+        f"{where} is not a TU dataset: no file ends in `_A.txt` (found {present}"
         f"{', …' if len(read) > 5 else ''})."
     )
 
@@ -150,14 +143,15 @@ def _read_tu(files: _Files) -> TuGraphs:
         raise StageError(
             f"{files.name('graph_indicator')} is empty; expected the graph of every node."
         )
-    graph = graph[:, 0] - 1
-    decreases = np.flatnonzero(np.diff(graph) < 0)
-    if graph[0] < 0 or len(decreases):
+    graph = graph[:, 0]
+    decreases = np.flatnonzero(graph[1:] < graph[:-1])
+    if graph[0] < 1 or len(decreases):
         line = int(decreases[0]) + 2 if len(decreases) else 1
         raise StageError(
-            f"{files.name('graph_indicator')}, line {line}: graph {int(graph[line - 1]) + 1}; "
-            "graph ids must start at 1 and never decrease."
+            f"{files.name('graph_indicator')}, line {line}: graph {int(graph[line - 1])}; graph "
+            "ids must start at 1 and never decrease."
         )
+    graph = graph - 1
     labels, values, count = _graph_targets(files, int(graph[-1]) + 1)
     node_ptr = pointers(np.bincount(graph, minlength=count))
     src, dst = _endpoints(files, graph)
@@ -208,14 +202,14 @@ def _endpoints(files: _Files, graph: Ints) -> tuple[Ints, Ints]:
         raise StageError(
             f"{files.name('A')} has {pairs.shape[1]} numbers per line; expected two node ids."
         )
-    pairs = pairs - 1
-    invalid = np.flatnonzero(((pairs < 0) | (pairs >= len(graph))).any(axis=1))
+    invalid = np.flatnonzero(((pairs < 1) | (pairs > len(graph))).any(axis=1))
     if len(invalid):
         raise StageError(
             f"{files.name('A')}, line {int(invalid[0]) + 1}: edge between nodes "
-            f"{(pairs[invalid[0]] + 1).tolist()}, but node ids in graph_indicator.txt are "
+            f"{pairs[invalid[0]].tolist()}, but node ids in graph_indicator.txt are "
             f"1..{len(graph)}. Use files of the same dataset."
         )
+    pairs = pairs - 1
     crossing = np.flatnonzero(graph[pairs[:, 0]] != graph[pairs[:, 1]])
     if len(crossing):
         one, other = (graph[pairs[crossing[0]]] + 1).tolist()
@@ -233,15 +227,15 @@ def _read_single_file(data: bytes, where: str) -> TuGraphs:
         lines.pop()
     try:
         flat = np.array(data.split(), dtype=np.int64)
-    except ValueError as error:
-        raise StageError(f"{where} must contain only integers: {error}") from error
+    except (ValueError, OverflowError) as error:
+        raise StageError(f"{where} must contain only integers: {str(error)[:300]}") from error
     start = pointers([len(line.split()) for line in lines])
     graph_lines = _graph_lines(flat, start, where)
     is_node = np.ones(len(lines), dtype=bool)
     is_node[0] = is_node[graph_lines] = False
     rows = np.flatnonzero(is_node)
     tag, degree = flat[start[rows]], flat[np.minimum(start[rows] + 1, len(flat) - 1)]
-    invalid = np.flatnonzero(np.diff(start)[rows] != degree + 2)
+    invalid = np.flatnonzero((np.diff(start)[rows] < 2) | (np.diff(start)[rows] - 2 != degree))
     if len(invalid):
         raise StageError(
             f"{where}, line {int(rows[invalid[0]]) + 1}: expected a tag, a degree, and one id per "

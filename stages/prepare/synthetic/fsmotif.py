@@ -1,4 +1,4 @@
-"""FSMotif: coloured Motif graphs in which structure and features shift together.
+"""FSMotif: colored Motif graphs in which structure and features shift together.
 
 Every node of a graph has the color of the graph, three numbers for red, green and blue. Classes,
 widths, bases, random edges and noise are those of Motif. In ``fsmotif-size-color`` the width and
@@ -31,7 +31,8 @@ from gsx.stages.prepare.dataset import (
     resolve_options,
 )
 from gsx.stages.prepare.splitting import assignment_columns
-from gsx.stages.prepare.synthetic.motif_graphs import BASES, MOTIFS, motif_graphs, noisy_labels
+from gsx.stages.prepare.synthetic.base_graphs import BASES
+from gsx.stages.prepare.synthetic.motif_graphs import MOTIFS, motif_graphs, noisy_labels
 from gsx.table import GraphTable, concat
 
 DATASETS = ("fsmotif-size-color", "fsmotif-base-color")

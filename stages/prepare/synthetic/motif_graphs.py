@@ -1,7 +1,8 @@
-"""Motif graphs: a base graph, an attached motif of five nodes, and a few random edges.
+"""Motif graphs: a base graph, an attached motif, and a few random edges.
 
-Bases, motifs and rules are those of the Motif benchmark. Functions process all graphs at once; the
-only loop is over perturbation attempts, one per twenty edges of a graph.
+Rules, the first five bases and the first three motifs are those of the Motif benchmark. Functions
+process all graphs at once; the only loops are over perturbation attempts, one per twenty edges of a
+graph, and over the nodes of Barabási-Albert graphs.
 """
 
 from __future__ import annotations
@@ -9,62 +10,42 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from gsx.ragged import Array, Ints, pointers, ranges, row_indices
+from gsx.ragged import Array, Ints, pointers, ranges
+from gsx.stages.prepare.synthetic.base_graphs import (
+    ALL_BASES,
+    BARABASI_ALBERT,
+    Bases,
+    Bools,
+    bases,
+)
 
-Bools = npt.NDArray[np.bool_]
-
-BASES = ("wheel", "tree", "ladder", "star", "path")
-"""Kinds of base graphs by id."""
-MOTIFS = ("house", "cycle", "crane")
+_MOTIF_EDGES = {
+    "house": ((1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 4)),
+    "cycle": ((0, 1), (1, 2), (2, 3), (3, 4), (0, 4)),
+    "crane": ((1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 3)),
+    "diamond": ((0, 1), (0, 2), (1, 2), (1, 3), (2, 3)),
+    "bull": ((0, 1), (0, 2), (1, 2), (1, 3), (2, 4)),
+    "clique": ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)),
+    "butterfly": ((0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4)),
+}
+"""Edges of every motif; node 0 is attached to the base. No motif is an induced subgraph of another:
+that is why a fan, which contains a diamond, is none of them."""
+ALL_MOTIFS = tuple(_MOTIF_EDGES)
 """Motifs by id; the motif is the true class of a graph."""
-MOTIF_NODES = 5
-"""Nodes of every motif, numbered after those of the base."""
+MOTIFS = ALL_MOTIFS[:3]
+"""Motifs of the published benchmark."""
 LABEL_NOISE = 0.1
 """Share of labels that are replaced by a random motif."""
 PERTURBATION = 0.05
 """Attempts to add an edge, per edge of a graph."""
 
-_MOTIF_EDGES = np.array(
-    [
-        [(1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 4)],
-        [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (0, 4)],
-        [(1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 3)],
-    ]
+_EDGE_COUNT = np.array([len(edges) for edges in _MOTIF_EDGES.values()])
+_NODE_COUNT = np.array([max(map(max, edges)) + 1 for edges in _MOTIF_EDGES.values()])
+_PADDED_EDGES = np.array(
+    [edges + edges[-1:] * (int(_EDGE_COUNT.max()) - len(edges)) for edges in _MOTIF_EDGES.values()]
 )
-"""``[3, 6, 2]``; the cycle has five edges and repeats its last."""
-_MOTIF_EDGE_COUNT = np.array([6, 5, 6])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bases:
-    """Base graphs, each undirected edge once."""
-
-    node_ptr: Ints
-    """``[G + 1]`` pointers into the nodes."""
-    edge_ptr: Ints
-    """``[G + 1]`` pointers into the edges."""
-    edge_u: Ints
-    """``[E]`` local id of one end, increasing within each graph."""
-    edge_v: Ints
-    """``[E]`` local id of the other end."""
-    receptive: Bools
-    """``[N]`` nodes that perturbation may give an edge: all of a wheel, tree or ladder, the hub of
-    a star, the inner nodes of a path."""
-
-    def take(self, rows: Ints) -> Bases:
-        """Return the given base graphs in the given order."""
-        num_nodes = np.diff(self.node_ptr)[rows]
-        num_edges = np.diff(self.edge_ptr)[rows]
-        edge = ranges(self.edge_ptr[rows], num_edges)
-        return Bases(
-            node_ptr=pointers(num_nodes),
-            edge_ptr=pointers(num_edges),
-            edge_u=self.edge_u[edge],
-            edge_v=self.edge_v[edge],
-            receptive=self.receptive[ranges(self.node_ptr[rows], num_nodes)],
-        )
+"""``[M, E, 2]``; motifs with fewer edges than others repeat their last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,10 +96,16 @@ class MotifGraphs:
 def motif_graphs(
     kind: Ints, width: Ints, motif: Ints, generator: np.random.Generator
 ) -> MotifGraphs:
-    """Build one graph per row from the kind and width of its base and from its motif, ``[G]``."""
-    # A thousand graphs have a hundred shapes; each is drawn up once.
-    shapes, shape = np.unique(width * len(BASES) + kind, return_inverse=True)
-    base = bases(shapes % len(BASES), shapes // len(BASES)).take(shape)
+    """Build one graph per row from the kind and width of its base and from its motif, ``[G]``.
+
+    Kinds and motifs are indices into ``ALL_BASES`` and ``ALL_MOTIFS``.
+    """
+    # A thousand graphs have a hundred shapes; each is built once, unless it is random.
+    shape_id = width * len(ALL_BASES) + kind
+    random = np.flatnonzero(kind == BARABASI_ALBERT)
+    shape_id[random] = -1 - np.arange(len(random))
+    _, first, shape = np.unique(shape_id, return_index=True, return_inverse=True)
+    base = bases(kind[first], width[first], generator).take(shape)
     anchor = generator.integers(0, np.diff(base.node_ptr))
     adjacency = attach(base, motif, anchor)
     node_ptr = pointers(adjacency.num_nodes)
@@ -131,45 +118,12 @@ def motif_graphs(
     return MotifGraphs(node_ptr, edge_ptr, src, dst, node_truth)
 
 
-def bases(kind: Ints, width: Ints) -> Bases:
-    """Return the base graphs of the given kinds and widths ``[G]``; a width is at least 1.
-
-    A wheel or path has ``w`` nodes, a ladder ``2 w``, a star ``w`` leaves. A tree is binary and
-    full, of height ``max(1, floor(log2 w) - 1)``.
-    """
-    height = np.maximum(1, np.frexp(width)[1].astype(np.int64) - 2)
-    sizes = [width, 2 ** (height + 1) - 1, 2 * width, width + 1, width]
-    node_ptr = pointers(np.choose(kind, sizes))
-    row = row_indices(node_ptr)
-    node = np.arange(node_ptr[-1], dtype=np.int64) - node_ptr[row]
-    kinds, widths = kind[row], width[row]
-
-    # A node names at most two neighbors, and no edge is named by both of its ends.
-    along_rail = np.where(node == widths, -1, node - 1)
-    along_rim = np.where(node == 1, np.where(widths > 3, widths - 1, -1), node - 1)
-    across_rung = np.maximum(node - widths, -1)
-    first = np.choose(kinds, [0, (node - 1) // 2, along_rail, 0, node - 1])
-    first[node == 0] = -1
-    second = np.choose(kinds, [along_rim, -1, across_rung, -1, -1])
-    links = np.column_stack([first, second])
-    owner = np.nonzero(links >= 0)[0]
-
-    inner = (node > 0) & (node < widths - 1)
-    return Bases(
-        node_ptr=node_ptr,
-        edge_ptr=pointers(np.bincount(row[owner], minlength=len(kind))),
-        edge_u=node[owner],
-        edge_v=links[links >= 0],
-        receptive=np.choose(kinds, [True, True, True, node == 0, inner]),
-    )
-
-
 def attach(base: Bases, motif: Ints, anchor: Ints) -> Adjacency:
     """Add to each base its motif, whose node 0 gets an edge to base node ``anchor`` ``[G]``."""
     base_nodes, base_edges = np.diff(base.node_ptr), np.diff(base.edge_ptr)
-    num_nodes = base_nodes + MOTIF_NODES
+    num_nodes = base_nodes + _NODE_COUNT[motif]
     ptr = pointers(num_nodes**2)
-    start, motif_edges = ptr[:-1], base_nodes[:, None, None] + _MOTIF_EDGES[motif]
+    start, motif_edges = ptr[:-1], base_nodes[:, None, None] + _PADDED_EDGES[motif]
     cells = np.zeros(ptr[-1], dtype=np.bool_)
     for first, row, u, v in (
         (np.repeat(start, base_edges), np.repeat(num_nodes, base_edges), base.edge_u, base.edge_v),
@@ -178,7 +132,7 @@ def attach(base: Bases, motif: Ints, anchor: Ints) -> Adjacency:
     ):
         cells[first + u * row + v] = True
         cells[first + v * row + u] = True
-    num_edges = base_edges + _MOTIF_EDGE_COUNT[motif] + 1
+    num_edges = base_edges + _EDGE_COUNT[motif] + 1
     return Adjacency(num_nodes=num_nodes, num_edges=num_edges, ptr=ptr, cells=cells)
 
 
@@ -209,7 +163,7 @@ def perturb(adjacency: Adjacency, receptive: Bools, generator: np.random.Generat
     return replace(adjacency, num_edges=num_edges, cells=cells)
 
 
-def noisy_labels(motif: Ints, generator: np.random.Generator) -> Ints:
-    """Return the motif of each graph; one in ten is replaced by a random motif."""
+def noisy_labels(motif: Ints, generator: np.random.Generator, classes: int = len(MOTIFS)) -> Ints:
+    """Return the motif of each graph; one in ten is replaced by a random one of ``classes``."""
     noisy = generator.random(len(motif)) < LABEL_NOISE
-    return np.where(noisy, generator.integers(0, len(MOTIFS), len(motif)), motif)
+    return np.where(noisy, generator.integers(0, classes, len(motif)), motif)

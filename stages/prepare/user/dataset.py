@@ -25,8 +25,9 @@ from gsx.stages.prepare.readers.node_tables import read_nodes
 from gsx.stages.prepare.readers.ogb import ogb_files, read_ogb
 from gsx.stages.prepare.readers.parsed import ParsedGraphs, one_way_warning
 from gsx.stages.prepare.readers.pyg import read_pyg
+from gsx.stages.prepare.readers.raw_files import exists_as_file, file_problem
 from gsx.stages.prepare.readers.tu import group_tu_files, read_tu
-from gsx.stages.prepare.targets import TaskOption
+from gsx.stages.prepare.targets import TaskOption, check_num_targets
 from gsx.stages.prepare.user.options import COMMAND_OPTIONS, resolve_user_options, safe_file_name
 from gsx.stages.prepare.user.parsed_dataset import open_parsed
 from gsx.stages.prepare.user.smiles import open_smiles
@@ -56,8 +57,8 @@ def user_files(name: str, options: Mapping[str, Any]) -> dict[str, Path]:
         return _tu_files(path)
     paths = [path, Path(options["edges"])] if name == "nodes" else [path]
     for file in paths:
-        if not file.is_file():
-            problem = f"{file} is a folder, not a file" if file.is_dir() else f"no file {file}"
+        problem = file_problem(file)
+        if problem is not None:
             raise UsageError(
                 f"{problem}. Pass an existing file: `gsx prepare {COMMAND_OPTIONS[name]}`."
             )
@@ -96,6 +97,7 @@ def _read_tu(path: Path, options: Mapping[str, Any]) -> ParsedGraphs:
     if graphs.labels is None or (task == "regression" and graphs.values is not None):
         if graphs.values is None:
             raise StageError(f"{path.name} has no graph labels. Add `_graph_labels.txt`.")
+        check_num_targets(graphs.values.shape[1], path.name)
         values = graphs.values.astype(np.float64)
         names = tuple(f"value_{column}" for column in range(values.shape[1]))
         inferred_task = "regression"
@@ -105,7 +107,7 @@ def _read_tu(path: Path, options: Mapping[str, Any]) -> ParsedGraphs:
         names, inferred_task = ("label",), "classification"
         if len(classes) == 2 and task in ("auto", "binary"):
             names, inferred_task = (f"label_{classes[1]}",), "binary"
-            values = (values == classes[1]).astype(np.float64)
+            values = (graphs.labels == classes[1]).astype(np.float64)[:, None]
     return ParsedGraphs(
         where=path.name,
         table=graphs.table,
@@ -125,6 +127,7 @@ def _tu_files(path: Path) -> dict[str, Path]:
     if datasets:
         names = {name for files in datasets.values() for name in files.values()}
         paths = [file for file in paths if file.name in names]
+    paths = [file for file in paths if exists_as_file(file)]
     return {safe_file_name(file.name): file for file in paths}
 
 

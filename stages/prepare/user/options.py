@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from gsx.errors import UsageError
+from gsx.names import name_problem, shown
+from gsx.stages.chem.limits import MAX_ATOMS
 from gsx.stages.prepare.dataset import check_environments, resolve_options
 from gsx.stages.prepare.splitting import SplitRule
 
 ENVIRONMENTS = 5
+_MOST_ATOMS = 1_000_000
 _RATIOS = {
     "domain-sorted": (0.8, 0.1, 0.1),
     "random": (0.8, 0.1, 0.1),
@@ -28,22 +31,31 @@ _COMMON: Mapping[str, Any] = {
     "task": "auto",
     "metric": "auto",
     "strict": False,
+    "divide_domains": False,
+    "min_test_per_class": 0,
 }
 _SPECIFIC: Mapping[str, Mapping[str, Any]] = {
-    "smiles": {"smiles_column": "smiles", "targets": (), "split_column": ""},
+    "smiles": {
+        "smiles_column": "smiles",
+        "targets": (),
+        "split_column": "",
+        "max_atoms": MAX_ATOMS,
+    },
     "tu": {},
-    "ogb": {"targets": (), "split_column": ""},
-    "pyg": {"targets": (), "split_column": "", "domain": "auto"},
+    "ogb": {"targets": (), "split_column": "", "max_atoms": MAX_ATOMS},
+    "pyg": {"targets": (), "split_column": "", "domain": "auto", "max_atoms": MAX_ATOMS},
     "good": {
         "split_column": "covariate",
         "rule": "column",
         "environments": "given",
         "domain": "auto",
+        "max_atoms": MAX_ATOMS,
     },
     "nodes": {
         "edges": "",
         "id_column": "id",
         "feature_columns": (),
+        "feature_names": True,
         "targets": (),
         "split_column": "",
         "domain": "degree",
@@ -78,6 +90,10 @@ def resolve_user_options(name: str, requested: Mapping[str, Any]) -> dict[str, A
     if not options["file"] or options.get("edges", "file") == "":
         raise UsageError(f"no input file. Pass one: `gsx prepare {COMMAND_OPTIONS[name]}`.")
     options["name"] = options["name"] or _stem(Path(options["file"]))
+    _check_names(options)
+    if not 1 <= options.get("max_atoms", MAX_ATOMS) <= _MOST_ATOMS:
+        raise UsageError(f"max_atoms must be in 1..{_MOST_ATOMS} (found {options['max_atoms']}).")
+    _check_split_options(options)
     options["ratios"] = _ratios(options["rule"], tuple(options["ratios"]))
     if options["environments"] not in _ENVIRONMENT_WORDS[name]:
         check_environments(name, options["environments"], _ENVIRONMENT_WORDS[name])
@@ -94,6 +110,34 @@ def resolve_user_options(name: str, requested: Mapping[str, Any]) -> dict[str, A
     return options
 
 
+def _check_split_options(options: Mapping[str, Any]) -> None:
+    """Reject a negative minimum, and options that the split rule does not have."""
+    if options["min_test_per_class"] < 0:
+        raise UsageError(
+            f"min_test_per_class must be at least 0 (found {options['min_test_per_class']})."
+        )
+    for option in ("divide_domains", "min_test_per_class"):
+        if options[option] and options["rule"] != "domain-sorted":
+            raise UsageError(
+                f"{option} needs the rule `domain-sorted`; the rule is `{options['rule']}`. Leave "
+                "one of them out."
+            )
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Reject names that cannot be names of a corpus, target or domain."""
+    columns = (*options.get("targets", ()), *options.get("feature_columns", ()))
+    for what, text in (
+        ("the name", options["name"]),
+        ("the domain", options["domain"]),
+        ("the split column", options.get("split_column", "")),
+        *(("the column", column) for column in columns),
+    ):
+        problem = name_problem(text)
+        if problem is not None:
+            raise UsageError(f"{what} {shown(text)} {problem}")
+
+
 def split_rule(options: Mapping[str, Any]) -> SplitRule:
     """Return the split rule that the options select."""
     train, val, held_out = options["ratios"]
@@ -105,13 +149,15 @@ def split_rule(options: Mapping[str, Any]) -> SplitRule:
         val=val,
         held_out=held_out,
         environments=count if isinstance(count, int) else 1,
+        divide=options["divide_domains"],
+        min_per_class=options["min_test_per_class"],
     )
 
 
 def corpus_description(options: Mapping[str, Any], domain: str) -> str:
     """Return the description of a corpus; ``domain`` replaces the domain ``auto``."""
     by = domain if options["domain"] == "auto" else options["domain"]
-    return f"A user's own graphs, split by {by} ({options['rule']}, {options['direction']})."
+    return f"Graphs of a user, split by {by} ({options['rule']}, {options['direction']})."
 
 
 def _ratios(rule: str, ratios: tuple[float, ...]) -> tuple[float, ...]:

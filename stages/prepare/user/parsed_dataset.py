@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,11 @@ from gsx.errors import StageError, did_you_mean
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.schema import CorpusInfo
 from gsx.seeds import rng
-from gsx.stages.block_executor import BlockExecutor
 from gsx.stages.prepare.dataset import DatasetRequest, PreparedDataset
 from gsx.stages.prepare.kmeans import embed_graphs, embed_nodes
 from gsx.stages.prepare.node_dataset import NodeCorpusDescription, NodeGraph, node_dataset
 from gsx.stages.prepare.readers.csv_tables import split_codes
+from gsx.stages.prepare.readers.names import check_name
 from gsx.stages.prepare.readers.parsed import ParsedGraphs, table_columns
 from gsx.stages.prepare.readers.smiles_blocks import read_smiles
 from gsx.stages.prepare.split_methods import UNUSED, split_counts
@@ -30,6 +31,7 @@ from gsx.stages.prepare.splitting import (
     environment_table,
     environments_from_ids,
     infer_environments,
+    ratio_warnings,
     sorted_domains,
     split_slicer,
 )
@@ -46,13 +48,22 @@ def open_parsed(
 ) -> PreparedDataset:
     """Assign splits and environments to parsed graphs or nodes."""
     task = parsed.task if options["task"] == "auto" else options["task"]
-    labels = parse_labels(parsed.targets, parsed.names, task, options["metric"], parsed.where)
-    stream = rng(request.seed, "prepare", request.name, "id")
-    domain, domains, warnings = _domains(parsed, options["domain"], request.executor)
-    given = _splits(parsed, options) if options["rule"] == "column" else None
-    assignment = assign_splits(
-        domains, split_rule(options), stream, where=parsed.where, given=given
+    labels = parse_labels(
+        parsed.targets, parsed.names, task, options["metric"], parsed.where, parsed.classes
     )
+    stream = rng(request.seed, "prepare", request.name, "id")
+    domain, domains, warnings = _domains(parsed, options, request)
+    preset_split = _splits(parsed, options) if options["rule"] == "column" else None
+    rule = split_rule(options)
+    assignment = assign_splits(
+        domains,
+        rule,
+        stream,
+        where=parsed.where,
+        preset_split=preset_split,
+        label=labels.label,
+    )
+    warnings += ratio_warnings(assignment, rule, f"{parsed.level}s")
     if options["environments"] == "given":
         assignment = _with_file_environments(assignment, parsed)
     elif options["environments"] == "infer":
@@ -71,16 +82,16 @@ def label_warnings(labels: Labels, sizes: Mapping[str, int], item: str) -> tuple
     warnings = []
     if not sizes["ood_test"]:
         warnings.append(
-            "nothing is left to test on: the last domains are too large for these shares. Ask for "
-            "a smaller share to train on, such as `--ratios 0.5/0.25/0.1`, or another domain"
+            "ood_test is empty: the last domains are too large for these ratios. Use smaller "
+            "training and validation ratios, such as `--ratios 0.5/0.25/0.1`, or another domain"
         )
     if labels.unknown:
-        warnings.append(f"nothing is known of {labels.unknown:,} {item}s: they have no label")
+        warnings.append(f"{labels.unknown:,} {item}s have no label")
     if labels.task == "classification" and labels.outputs[:2] == ("-1", "0"):
         count = int((labels.label == 0).sum())
         warnings.append(
-            f"-1 is taken for a class, which {count:,} {item}s have; where it means that nothing "
-            "is known, write NaN instead"
+            f"{count:,} {item}s have the label -1, which is read as a class; use NaN for missing "
+            "labels"
         )
     return tuple(warnings)
 
@@ -100,9 +111,10 @@ def _splits(parsed: ParsedGraphs, options: Mapping[str, Any]) -> Ints:
 
 
 def _domains(
-    parsed: ParsedGraphs, domain: str, executor: BlockExecutor
+    parsed: ParsedGraphs, options: Mapping[str, Any], request: DatasetRequest
 ) -> tuple[str, ItemDomains, tuple[str, ...]]:
     """Return the name of the domain, the domain of every item, and warnings."""
+    domain: str = options["domain"]
     default = "degree" if parsed.level == "node" else "size"
     if domain == "auto":
         domain = "column:domain_id" if "domain_id" in parsed.columns else default
@@ -117,23 +129,30 @@ def _domains(
             return domain, sorted_domains(parsed.table.num_nodes.tolist(), "nodes"), ()
         return domain, sorted_domains(_degree(parsed).tolist(), "links"), ()
     if domain == "scaffold":
-        return _scaffolds(parsed, executor)
+        return _scaffolds(parsed, request, options["max_atoms"])
     name = domain.removeprefix("column:")
     if name not in parsed.columns:
         raise StageError(
             f"{parsed.where} has no column `{name}`. {did_you_mean(name, parsed.columns)}"
         )
     keys: Sequence[DomainKey] = parsed.columns[name]
-    missing = [row for row, key in enumerate(keys) if key != key or key == ""]
-    if missing:
-        raise StageError(
-            f"{parsed.where}, row {missing[0]}: {name} is missing. Every row needs a domain."
-        )
+    _check_domain_values(keys, name, parsed.where)
     return name, sorted_domains(keys, name), ()
 
 
+def _check_domain_values(keys: Sequence[DomainKey], name: str, where: str) -> None:
+    """Reject missing and infinite domains, and texts that cannot be names."""
+    for row, key in enumerate(keys):
+        if key != key or key == "":
+            raise StageError(f"{where}, row {row}: {name} is missing. Every row needs a domain.")
+        if isinstance(key, str):
+            check_name(key, f"{where}, row {row}: {name}")
+        elif math.isinf(key):
+            raise StageError(f"{where}, row {row}: {name} is infinite. Set a finite domain.")
+
+
 def _scaffolds(
-    parsed: ParsedGraphs, executor: BlockExecutor
+    parsed: ParsedGraphs, request: DatasetRequest, max_atoms: int
 ) -> tuple[str, ItemDomains, tuple[str, ...]]:
     texts = parsed.columns.get("smiles")
     if texts is None or parsed.level == "node":
@@ -141,12 +160,20 @@ def _scaffolds(
             f"{parsed.where}: the domain `scaffold` needs SMILES of graphs. Use `--domain size`, "
             "or prepare a table of SMILES: `gsx prepare --smiles FILE.csv`."
         )
-    molecules = read_smiles((str(text).strip() for text in texts), executor)
+    molecules = read_smiles(
+        (str(text).strip() for text in texts),
+        request.executor,
+        max_atoms,
+        lambda done: request.progress(done, len(texts), "rows parsed"),
+    )
     code = np.full(molecules.count, len(molecules.scaffolds), dtype=np.int64)
     code[molecules.rows] = molecules.scaffold
     domains = coded_domains((*molecules.scaffolds, ""), code, "scaffolds", numbered=True)
     warnings = (
-        (f"{len(molecules.refused):,} SMILES cannot be read: as if they had no scaffold",)
+        (
+            f"{len(molecules.refused):,} SMILES cannot be read and count as molecules without "
+            "scaffold",
+        )
         if molecules.refused
         else ()
     )
@@ -233,10 +260,11 @@ def _nodes(
     graph = NodeGraph(
         features=_sparse(values) if _is_sparse(values) else values,
         num_features=values.shape[1],
+        names=parsed.feature_names,
         src=parsed.table.dense("edge", "edge_src").astype(np.int64),
         dst=parsed.table.dense("edge", "edge_dst").astype(np.int64),
         labels=labels,
-        placed=assignment,
+        assignment=assignment,
     )
     description = NodeCorpusDescription(
         name=options["name"],
@@ -264,4 +292,4 @@ def _unused(split: Ints) -> tuple[Dropped, ...]:
     count = int((split == UNUSED).sum())
     if not count:
         return ()
-    return (Dropped(reason="graphs that no split names", count=count, examples=()),)
+    return (Dropped(reason="graphs in no split", count=count, examples=()),)

@@ -14,9 +14,11 @@ from gsx.stages.train.algorithms.flag import FLAG
 from gsx.stages.train.algorithms.gil import GIL
 from gsx.stages.train.algorithms.groupdro import GroupDRO
 from gsx.stages.train.algorithms.irm import IRM
+from gsx.stages.train.algorithms.leci import LECI
 from gsx.stages.train.algorithms.lisa_mixup import LISA
 from gsx.stages.train.algorithms.lisa_subgraph import LiSA
 from gsx.stages.train.algorithms.mixup import Mixup
+from gsx.stages.train.algorithms.prune import PrunE
 from gsx.stages.train.algorithms.srgnn import SRGNN
 from gsx.stages.train.algorithms.vrex import VREx
 
@@ -36,6 +38,8 @@ ALGORITHMS: tuple[type[Algorithm], ...] = (
     GIL,
     CIGA,
     LiSA,
+    LECI,
+    PrunE,
 )
 """All algorithms, in the order in which help lists them."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
+    from gsx.stages.nn.batches import BackboneShape, EdgeRule
     from gsx.stages.train.algorithms.training_step import TrainingStep
     from gsx.stages.train.node_data import NodeTrainingData
 else:
@@ -92,6 +93,8 @@ class Setup:
     """Number of logits."""
     num_envs: int
     seed: int
+    shape: BackboneShape | None = None
+    """Shape of the network, for algorithms that train further networks."""
     nodes: NodeTrainingData | None = None
     """Training data of a node-level corpus."""
 
@@ -118,6 +121,8 @@ class Algorithm(Module):
     """Whether WL-equivalent nodes may get different inputs, so they cannot be computed once."""
     needs_edges: ClassVar[bool] = False
     """Whether it removes nodes or edges of a batch itself, so batches must hold edge lists."""
+    edge_rule: ClassVar[EdgeRule | None] = None
+    """How the trained network weights edges at inference; None without learned edge weights."""
 
     penalty = Option(
         1.0,

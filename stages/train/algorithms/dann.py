@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from gsx.stages.train.algorithms.base import NON_NEGATIVE, Algorithm, Option, Setup
@@ -11,9 +10,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from gsx.stages.train.algorithms.training_step import TrainingStep
-
-STEEPNESS = 10.0
-"""Steepness of the schedule of the gradient reversal, as published."""
 
 
 class DANN(Algorithm):
@@ -42,9 +38,9 @@ class DANN(Algorithm):
         """Return the loss of a batch; the reversal grows from 0 to 1 as in the paper."""
         from torch.nn import functional
 
-        from gsx.stages.train.gradient_reversal import reverse_gradient
+        from gsx.stages.train.gradient_reversal import reversal_strength, reverse_gradient
 
-        strength = 2 / (1 + math.exp(-STEEPNESS * step.progress)) - 1
+        strength = reversal_strength(step.progress)
         logits = self.environment_classifier(reverse_gradient(step.features, strength))
         penalty = functional.cross_entropy(logits, step.env)
         return step.mean(step.losses) + self.penalty * penalty

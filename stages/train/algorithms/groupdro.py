@@ -16,7 +16,7 @@ MIN_WEIGHT = 1e-30
 
 
 class GroupDRO(Algorithm):
-    """Weighted mean of the environments' losses.
+    """Weighted mean of the environments' divergences from the labels; losses if labels are hard.
 
     As published: each step multiplies the weight of an environment by ``exp(penalty * loss)`` and
     normalizes the weights, which persist across batches. Environments that are missing in a batch
@@ -48,7 +48,7 @@ class GroupDRO(Algorithm):
         import torch
 
         present = torch.unique(step.env)
-        means = torch.stack(step.environment_means(step.losses))
+        means = torch.stack(step.environment_means(step.divergences))
         with torch.no_grad():
             # softmax subtracts the maximum, so large losses do not overflow.
             log_weights = self.weights.clamp_min(MIN_WEIGHT).log()

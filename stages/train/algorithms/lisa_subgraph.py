@@ -65,7 +65,7 @@ class LiSA(Algorithm):
         import torch
 
         from gsx.stages.nn.backbones import Backbone
-        from gsx.stages.nn.batches import GraphBatch, mean_pool
+        from gsx.stages.nn.batches import GraphBatch
         from gsx.stages.nn.device import autocast
         from gsx.stages.nn.edge_selector import freeze_batch_norm_statistics
         from gsx.stages.nn.subgraph_batch import with_node_weights
@@ -75,7 +75,7 @@ class LiSA(Algorithm):
         assert isinstance(batch, GraphBatch)
         with autocast(step.model.device, step.model.precision):
             states = network.node_states(batch)
-            logits = network.classify(mean_pool(batch, states))
+            logits = network.classify(network.graph_features(batch, states))
         losses = [step.mean(step.losses_of(logits.float()))]
         gradient_scales: list[GradientScale] = []
         divergences = []

@@ -14,7 +14,7 @@ from torch import Tensor
 from gsx.stages.nn.batches import GraphBatch
 from gsx.stages.nn.device import Precision, autocast
 from gsx.stages.nn.gcn import NodeBatch
-from gsx.stages.nn.losses import row_loss
+from gsx.stages.nn.losses import label_entropy, row_loss
 
 Batch = GraphBatch | NodeBatch
 
@@ -96,6 +96,15 @@ class TrainingStep:
     def losses(self) -> Tensor:
         """``[G]`` loss of every graph, the mean over its labels."""
         return self.losses_of(self.logits)
+
+    @cached_property
+    def divergences(self) -> Tensor:
+        """``[G]`` KL divergence of each prediction from its label; the loss if labels are hard.
+
+        Algorithms that compare environments compare divergences. The smallest loss of a soft label
+        is its entropy, so environments with softer labels have larger losses at the optimum.
+        """
+        return self.losses - label_entropy(self.y, self.task)
 
     def losses_of(self, logits: Tensor) -> Tensor:
         """Return the loss ``[G]`` of every graph for other logits ``[G, C]``."""

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class VREx(Algorithm):
-    """Mean loss plus the unbiased variance of the environments' mean losses."""
+    """Mean loss plus the unbiased variance of the environments' mean divergences from the labels.
+
+    For hard labels, divergences are the losses.
+    """
 
     name = "vrex"
     title = "VREx"
@@ -32,6 +35,6 @@ class VREx(Algorithm):
         """Return the loss of a batch; a batch with one environment has no variance term."""
         import torch
 
-        means = torch.stack(step.environment_means(step.losses))
+        means = torch.stack(step.environment_means(step.divergences))
         loss = step.mean(step.losses)
         return loss if len(means) < 2 else loss + self.penalty * means.var(unbiased=True)

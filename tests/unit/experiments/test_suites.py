@@ -11,6 +11,7 @@ import pytest
 from experiments import run as runner
 from experiments.suite import (
     DEFAULTS,
+    EARLIER_DEFAULTS,
     RESULTS,
     ROOT,
     SUITES,
@@ -81,6 +82,11 @@ def test_recorded_commands_are_those_of_the_suites():
             planned = run.steps[-1].command
             key = next(recorded[i] for i, word in enumerate(planned) if word in KEY_WORDS)
             replaced = [key if word in KEY_WORDS else word for word in planned]
+            for option, value in EARLIER_DEFAULTS.items():
+                if planned[1] == "train" and option not in recorded:
+                    position = replaced.index(option)
+                    assert replaced[position : position + 2] == [option, value]
+                    del replaced[position : position + 2]
             assert sorted(recorded) == sorted(replaced), result
             compared += 1
     assert compared > 650
@@ -90,7 +96,7 @@ def test_a_baseline_trains_on_the_source_corpus():
     assert commands("results/cbas-color/erm-1.json") == [
         "gsx prepare cbas-color",
         "gsx train SOURCE --preset paper --epochs 200 --learning-rate 3e-3 --batch-size 1000 "
-        "--method erm --results results --seed 1",
+        "--method erm --results results --seed 1 --average 0 --select ood_val",
     ]
 
 
@@ -103,7 +109,7 @@ def test_generation_pretrains_what_it_names():
         "gsx generate SOURCE --featx --featx-rounds 3 --options 010 --f 1 --ratio 20 --grow 2 "
         "--chords 0.05 --ports own --mask MASK --extractor EXTRACTOR --bridge BRIDGE --seed 2",
         "gsx train CORPUS --average 0.999 --layers 4 --batch-size 256 --learning-rate 2e-2 "
-        "--epochs 38 --method g-splice-x+featx --results results --seed 2",
+        "--epochs 38 --method g-splice-x+featx --results results --seed 2 --select ood_val",
     ]
     assert commands("results/motif-base/g-splice-x-true-pieces-0.json")[2:4] == [
         "python -m experiments.ground_truth_extractor SOURCE",
@@ -166,7 +172,8 @@ def test_a_dry_run_lists_commands_and_runs_none(capsys, monkeypatch):
         "gsx prepare motif-size\n"
         "gsx pretrain bridge SOURCE\n"
         "gsx generate SOURCE --options 001 --f 2..4 --ratio 1 --bridge BRIDGE --seed 0\n"
-        "gsx train CORPUS --method g-splice-3 --results results --seed 0 --average 0.999\n\n"
+        "gsx train CORPUS --method g-splice-3 --results results --seed 0 --average 0.999 "
+        "--select ood_val\n\n"
     )
 
 
@@ -227,7 +234,7 @@ def test_runs_pass_keys_on_and_write_result_files(recorder, tmp_path, capsys):
         "prepare toy --num-graphs 9 --json",
         f"pretrain bridge {source} --epochs 1 --json",
         f"generate {source} --bridge bridge-0123456789abcdef --seed 0 --json",
-        "train generate-012 --method splice",
+        "train generate-012 --method splice --average 0 --select ood_val",
         "tune toy --trials 1 --json",
     ]
     assert json.loads((tmp_path / "results/bridge/toy.json").read_text()) == {

@@ -23,6 +23,8 @@ from gsx.stages.generate.featx.feature_extrapolation import WrapAround, extrapol
 from gsx.stages.graphs import wl_hash
 from gsx.stages.graphs.feature_variance import FeatureRanges
 from gsx.stages.graphs.wl_hash import wl_hashes
+from gsx.stages.nn import pair_sampling
+from gsx.stages.nn.pair_sampling import NodeRuns, draw_pairs, exponential
 from tests.support.run_stages import run_stage
 from tests.support.strategies import tables
 from tests.support.synthetic_corpora import planted_graphs, write_planted
@@ -37,7 +39,7 @@ needs_extensions = pytest.mark.skipif(
 def without_extensions():
     """Disable the compiled extensions, so that the NumPy fallbacks run."""
     with ExitStack() as stack:
-        for module in (ragged, feature_extrapolation, wl_hash):
+        for module in (ragged, feature_extrapolation, wl_hash, pair_sampling):
             for name in extensions_of(module):
                 stack.enter_context(mock.patch.object(module, name, None))
         yield
@@ -161,6 +163,42 @@ def test_compiled_wl_hashes_equal_those_of_numpy(drawn):
         assert actual.tolist() == wl_hashes(table).tolist()
 
 
+@needs_extensions
+@given(
+    attachments=st.integers(0, 12),
+    width=st.integers(0, 9),
+    scale=st.sampled_from([0.1, 1.0, 20.0]),
+    use_free=st.booleans(),
+    seed=st.integers(0, 9999),
+)
+def test_drawn_pairs_equal_those_of_numpy(attachments, width, scale, use_free, seed):
+    random = rng(seed, "pairs")
+    nodes, most, draws = 60, int(random.integers(1, 5)), int(random.integers(1, 7))
+    terms = (scale * random.standard_normal((nodes, width + 1))).astype(np.float32)
+    left_count, right_count = random.integers(0, 20, (2, attachments))
+    left, right = random.integers(0, nodes - 20, (2, attachments))
+    runs = NodeRuns(left, left_count, right, right_count)
+    wanted = np.where(random.random(attachments) < 0.5, 0, random.integers(0, 9, attachments))
+    uniform = random.random((attachments, draws))
+    free = (random.random(nodes) < 0.3, left, right) if use_free else None
+    actual = draw_pairs(terms, runs, wanted, most, uniform, free)
+    with without_extensions():
+        expected = draw_pairs(terms, runs, wanted, most, uniform, free)
+    assert [column.tolist() for column in actual] == [column.tolist() for column in expected]
+    attachment, pair = actual
+    assert (pair < (left_count * right_count)[attachment]).all()
+    assert len(np.unique(np.column_stack(actual), axis=0)) == len(pair)
+    if free is not None:
+        offset = np.divmod(pair, right_count[attachment])
+        assert free[0][left[attachment] + offset[0]].all()
+        assert free[0][right[attachment] + offset[1]].all()
+
+
+def test_exponential_is_exact_to_float_precision():
+    x = np.linspace(-30, 30, 10_001).astype(np.float32)
+    assert exponential(x) == pytest.approx(np.exp(x.astype(np.float64)), rel=2e-7)
+
+
 @pytest.mark.parametrize("options", [{}, {"count": 700, "featx_rounds": 2}, {"count": 100}])
 def test_a_corpus_has_the_same_bytes_without_compiled_extensions(tmp_path, options):
     config = {"featx": True, "options": "000", "shard_graphs": 64, **options}
@@ -207,6 +245,17 @@ def hashes(**other):
     extension_of(wl_hash).graph_hashes(*{**fitting, **other}.values())
 
 
+def pairs(**other):
+    """Draw pairs of two attachments among four nodes; ``other`` replaces arguments."""
+    fitting = {
+        "terms": floats(4, 3), "width": 2, "left": ints(0, 2), "left_count": ints(2, 1),
+        "right": ints(2, 0), "right_count": ints(2, 2), "free": np.ones(4, dtype=bool),
+        "left_free": ints(0, 2), "right_free": ints(2, 0), "wanted": ints(1, 0), "most": 2,
+        "uniform": np.full((2, 2), 0.5), "out": np.full((2, 2), -1),
+    }  # fmt: skip
+    extension_of(pair_sampling).draw_pairs(*{**fitting, **other}.values())
+
+
 def gather(starts, counts, rows=3, width=8):
     """Gather runs of the rows 0 to 4 and return the output of ``rows`` rows."""
     out = np.zeros(rows, dtype=np.int64)
@@ -228,6 +277,9 @@ def test_consistent_arguments_are_accepted():
     assert plain[0] != plain[1]
     assert plain[0] != attributed[0]
     assert plain[1] == attributed[1]  # the second graph has no edges
+    drawn = np.full((2, 2), -1)
+    pairs(out=drawn)
+    assert drawn.tolist() == [[2, -1], [1, -1]]
     rows = words(2)
     extension_of(wl_hash).row_hashes(np.zeros((2, 3)), rows)
     assert rows[0] == rows[1] != 0
@@ -267,6 +319,22 @@ def test_consistent_arguments_are_accepted():
         lambda: move(step=np.ones(1)),
         lambda: move(same=np.ones(3, dtype=bool)),
         lambda: move(**dict.fromkeys(("own", "out"), floats(3, 2))),
+        lambda: pairs(width=3),
+        lambda: pairs(width=-1),
+        lambda: pairs(width=2**62),
+        lambda: pairs(left=ints(0, 4)),
+        lambda: pairs(left=ints(-1, 0)),
+        lambda: pairs(left_count=ints(5, 0)),
+        lambda: pairs(left_count=ints(-1, 0)),
+        lambda: pairs(right=ints(3, 0)),
+        lambda: pairs(right=ints(0)),
+        lambda: pairs(right_count=ints(2**62, 0)),
+        lambda: pairs(free=np.ones(3, dtype=bool)),
+        lambda: pairs(left_free=ints(3, 0)),
+        lambda: pairs(right_free=ints(-2, 0)),
+        lambda: pairs(wanted=ints(1)),
+        lambda: pairs(uniform=np.zeros((2, 1))),
+        lambda: pairs(out=np.zeros((2, 2), dtype=np.int32)),
         lambda: hashes(src=np.full(2, 2, np.int32)),
         lambda: hashes(dst=np.full(2, -1, np.int32)),
         lambda: hashes(dst=np.zeros(3, np.int32)),
@@ -285,6 +353,64 @@ def test_inconsistent_arguments_are_refused_before_any_read(call):
     message = r"fit each other|inconsistent|exceed the rows|number of hashes differs"
     with pytest.raises(ValueError, match=message):
         call()
+
+
+EXTREMES = st.sampled_from(
+    [0, 1, 2, 3, 4, 5, -1, -2, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63), 2**63 - 4]
+)
+LISTS = st.lists(EXTREMES, max_size=5)
+
+
+@needs_extensions
+@given(starts=LISTS, counts=LISTS, rows=st.integers(0, 6))
+def test_gather_reads_no_row_outside_its_input(starts, counts, rows):
+    """A run either lies within the five rows and fills the output, or the call is refused."""
+    fits = len(starts) == len(counts) and sum(counts) == rows
+    fits &= all(c >= 0 and 0 <= s <= 5 - c for s, c in zip(starts, counts, strict=False))
+    if fits:
+        expected = [row for s, c in zip(starts, counts, strict=True) for row in range(s, s + c)]
+        assert gather(starts, counts, rows).tolist() == expected
+        return
+    with pytest.raises(ValueError, match="exceed the rows"):
+        gather(starts, counts, rows)
+
+
+def is_valid_ptr(ptr, runs, rows):
+    return len(ptr) == runs + 1 and ptr[0] == 0 and ptr[-1] == rows and ptr == sorted(ptr)
+
+
+@needs_extensions
+@given(ptr=LISTS, partner=LISTS)
+def test_extrapolation_reads_no_row_outside_its_input(ptr, partner):
+    arguments = {"ptr": ints(*ptr), "partner": ints(*partner)}
+    if is_valid_ptr(ptr, 2, 3) and len(partner) == 2 and all(0 <= row < 4 for row in partner):
+        move(**arguments)
+        return
+    with pytest.raises(ValueError, match="fit each other"):
+        move(**arguments)
+
+
+@needs_extensions
+@given(
+    node_ptr=LISTS,
+    edge_ptr=LISTS,
+    ends=st.lists(st.sampled_from([0, 1, 2, -1, 2**31 - 1, -(2**31)]), min_size=4, max_size=4),
+)
+def test_hashes_read_no_node_or_edge_outside_their_input(node_ptr, edge_ptr, ends):
+    src, dst = (np.array(part, dtype=np.int32) for part in (ends[:2], ends[2:]))
+    arguments = {
+        "node_ptr": ints(*node_ptr), "edge_ptr": ints(*edge_ptr), "src": src, "dst": dst,
+    }  # fmt: skip
+    fits = is_valid_ptr(node_ptr, 2, 4) and is_valid_ptr(edge_ptr, 2, 2)
+    for graph in range(2 if fits else 0):
+        inside = slice(edge_ptr[graph], edge_ptr[graph + 1])
+        nodes = node_ptr[graph + 1] - node_ptr[graph]
+        fits &= all(0 <= end < nodes for end in [*src[inside], *dst[inside]])
+    if fits:
+        hashes(**arguments)
+        return
+    with pytest.raises(ValueError, match="inconsistent"):
+        hashes(**arguments)
 
 
 @needs_extensions

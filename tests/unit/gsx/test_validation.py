@@ -219,36 +219,9 @@ def test_valid_labels_are_accepted(y, label, task):
     assert validate_table(table, info) is table
 
 
-def test_environments_must_count_from_zero():
-    info = msgspec.structs.replace(
-        tiny_info(), environments=(Environment(id=1, name="a"), Environment(id=0, name="b"))
-    )
-    assert (
-        error_message(tiny_table(), info)
-        == "environment ids must be consecutive from 0; found [1, 0]"
-    )
-
-
-def test_features_of_width_zero_are_refused_with_advice():
-    columns = corpus_columns(outputs=2, num_features=0)
-    info = msgspec.structs.replace(tiny_info(), num_features=0, columns=columns)
-    table = tiny_table().with_columns(node={"node_feat": np.zeros((4, 0), dtype=np.float32)})
-    assert error_message(table, info) == (
-        "column `node_feat` has width 0. If nodes have no features, use a constant 1."
-    )
-
-
-@pytest.mark.parametrize(
-    ("features", "text"),
-    [
-        ((), "column `node_feat` has width 2, but category names for 1 features"),
-        ((Feature(name="tail", words=("long",)),),
-         "column `node_feat` has codes of `tail` without a category name"),
-    ],
-)  # fmt: skip
-def test_either_all_or_no_features_have_category_names(features, text):
+def test_codes_without_a_category_name_are_refused():
     table, info = tiny_table(), tiny_info()
-    words = (Feature(name="head", words=("a", "b")), *features)
+    words = (Feature(name="head", words=("a", "b")), Feature(name="tail", words=("long",)))
     codes = np.ones((table.total_nodes, 2), dtype=np.uint8)
     columns = tuple(
         msgspec.structs.replace(column, dtype="uint8", width=2, features=words)
@@ -257,7 +230,9 @@ def test_either_all_or_no_features_have_category_names(features, text):
         for column in info.columns
     )
     info = msgspec.structs.replace(info, columns=columns)
-    assert error_message(table.with_columns(node={"node_feat": codes}), info) == text
+    assert error_message(table.with_columns(node={"node_feat": codes}), info) == (
+        "column `node_feat` has codes of `tail` without a category name"
+    )
 
 
 def test_labelled_nodes_are_accepted():

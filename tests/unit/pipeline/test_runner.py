@@ -86,7 +86,7 @@ def test_a_step_without_its_input_is_rejected(plan, store):
         (
             '[prepare]\ndataset = "cbas-color"\n[mask]\n[generate]\nfeatx = true\n'
             'options = "000"\nfeatx_partner = "ranked"\n',
-            "labels nodes",
+            "has node labels",
         ),
         (
             '[prepare]\ndataset = "motif-size"\nnum_graphs = 60\n[extract]\n[bridge]\n'
@@ -125,7 +125,7 @@ def test_no_workers_start_for_a_step_that_is_rejected(store):
     def open_executor(*_):
         raise AssertionError("workers were started")
 
-    with pytest.raises(GsxError, match="labels nodes"):
+    with pytest.raises(GsxError, match="has node labels"):
         list(run_plan((step,), store, artifacts=artifacts, open_executor=open_executor))
 
 

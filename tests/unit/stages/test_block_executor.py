@@ -1,6 +1,8 @@
 """Executors give the same results for any number of workers, and stop their processes."""
 
 import itertools
+import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -20,7 +22,14 @@ TEXTS = ["C" * n + ("(" if n % 7 == 6 else "O") + "c1ccccc1" for n in range(1, 6
 
 
 def blocks(texts):
-    return [smiles_blocks._text_arrays([text], "smiles") for text in texts]
+    return [
+        {
+            **smiles_blocks._text_arrays([text], "smiles"),
+            "max_atoms": np.array([100]),
+            "scaffolds": np.array([True]),
+        }
+        for text in texts
+    ]
 
 
 def test_molecules_do_not_depend_on_the_number_of_processes(monkeypatch):
@@ -127,7 +136,7 @@ def test_the_error_of_a_worker_is_reported():
         list(ProcessExecutor(2).map(parse_block, [broken, broken]))
     assert str(error.value) == (
         "a worker for gsx.stages.prepare.readers.smiles_blocks:parse_block stopped (exit code 1): "
-        "KeyError: 'smiles_ptr'. Set `GSX_WORKERS=1` to run without workers."
+        "KeyError: 'max_atoms'. Set `GSX_WORKERS=1` to run without workers."
     )
 
 
@@ -147,3 +156,31 @@ def test_the_environment_variable_sets_the_number_of_workers(monkeypatch):
             worker_count()
         expected = f"GSX_WORKERS must be an integer of at least 1 (found `{wrong}`)."
         assert str(error.value) == expected
+
+
+def test_an_interrupt_does_not_wait_for_long_blocks(monkeypatch):
+    """Each block takes minutes: large ring systems, whose scaffolds take cubic time."""
+    texts = ["C1CCCCC1" * 90] * 4096
+    finished, interrupted = [], []
+
+    def interrupt(_signal, _frame):
+        interrupted.append(time.monotonic())
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.alarm(8)
+        with pytest.raises(KeyboardInterrupt):
+            read_smiles(texts, ProcessExecutor(2), progress=finished.append)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    assert not finished
+    assert time.monotonic() - interrupted[0] < 5
+
+
+def test_the_number_of_parsed_rows_is_reported(monkeypatch):
+    monkeypatch.setattr(smiles_blocks, "BLOCK_ROWS", 20)
+    counts = []
+    read_smiles(TEXTS, ProcessExecutor(1), progress=counts.append)
+    assert counts == [20, 40, 59]

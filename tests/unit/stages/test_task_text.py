@@ -22,9 +22,9 @@ def info(**fields):
         ({"outputs": ("a", "b")}, "Every graph is one of 2 classes (a, b), scored by accuracy.",
          "a / b"),
         ({"outputs": ("active",), "task": "binary", "metric": "roc_auc"},
-         "Every graph says yes or no to active, scored by ROC-AUC.", "no / yes"),
+         "Every graph has binary labels for active, scored by ROC-AUC.", "no / yes"),
         ({"outputs": ("p", "q"), "task": "multitask", "metric": "roc_auc"},
-         "Every graph says yes or no to p, q, scored by ROC-AUC.", None),
+         "Every graph has binary labels for p, q, scored by ROC-AUC.", None),
         ({"outputs": ("logp",), "task": "regression", "metric": "rmse"},
          "Every graph has a value of logp, scored by RMSE.", None),
         ({"outputs": tuple(f"class {n}" for n in range(9)), "level": "node", "metric": "mcc"},
@@ -39,12 +39,12 @@ def test_description_and_header_of_every_task(fields, description, header):
 
 def test_label_caveat_of_featx_does_not_mention_the_extractor(tmp_path):
     source = motif(Store.at(tmp_path)).manifest
-    featx = {"moved_features": 4, "moved_nodes": 1680, "replicas": 4, "unchanged": 7}
+    featx = {"extrapolated_features": 4, "extrapolated_nodes": 1680, "replicas": 4, "unchanged": 7}
     manifest = msgspec.structs.replace(
         source, stage="generate", summary={"quality": {"featx": featx}}
     )
     (line,) = _label_lines([manifest])
-    assert line.startswith("Where features were moved, labels and structure stayed")
+    assert line.startswith("Graphs with extrapolated features keep label and structure")
     assert quality_lines(manifest) == [
-        "FeatX: 4 features of 1,680 nodes were to move; 7 of these came out as they were."
+        "FeatX: 4 features of 1,680 nodes were extrapolated; 7 are unchanged."
     ]

@@ -225,7 +225,7 @@ def test_an_interrupted_removal_leaves_no_child_without_its_parent(store, monkey
         if removed:
             raise KeyboardInterrupt
         removed.append(path)
-        original(place, path)
+        return original(place, path)
 
     monkeypatch.setattr(gc, "_remove_artifact", stop_after_one)
     chosen = list_artifacts(store, names, with_descendants=True)

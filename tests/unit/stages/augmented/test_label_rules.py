@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.stages.augmented.label_rules import (
+    Sizes,
     average_labels,
     dominant_labels,
     hard_labels,
+    size_slope,
     spliced_labels,
 )
 
@@ -78,3 +80,25 @@ def test_labels_are_hard_only_without_mixing():
     assert hard_labels(y([1], [0.5], [0]), "binary").tolist() == [1, -1, 0]
     assert hard_labels(y([1, 0]), "multitask").tolist() == [-1]
     assert hard_labels(y([2.5]), "regression").tolist() == [-1]
+
+
+def test_sum_adds_the_labels_of_voting_components():
+    labels = y([1.5, np.nan], [2.5, 1.0], [9.0, 9.0])
+    summed = spliced_labels("sum", labels, np.array([1.0, 1.0, 0.0]), np.array([3]))
+    assert summed[0, 0] == 4
+    assert np.isnan(summed[0, 1])
+
+
+def test_size_scaled_labels_follow_the_trend_of_training_graphs():
+    nodes = np.array([5, 10, 20, 25])
+    labels = (2.0 - 0.5 * nodes[:, None]).astype(np.float32)
+    slope = size_slope(nodes, labels)
+    assert slope == pytest.approx([-0.5])
+    sizes = Sizes(parents=nodes[:2], graphs=np.array([15]), slope=slope)
+    scaled = spliced_labels("size-scaled", labels[:2], np.ones(2), np.array([2]), sizes)
+    assert scaled[0, 0] == pytest.approx(2.0 - 0.5 * 15)
+
+
+def test_labels_without_a_trend_have_the_slope_zero():
+    missing = np.array([[np.nan, 1.0], [np.nan, 3.0]])
+    assert size_slope(np.array([4, 4]), missing).tolist() == [0, 0]

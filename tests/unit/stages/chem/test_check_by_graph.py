@@ -53,7 +53,7 @@ def spliced(pool, count, generator):
 
 
 def multiset(table):
-    """Return the features of every graph whatever the order of its atoms."""
+    """Return the features of every graph, independent of the order of its atoms."""
     rows = [table.slice(row, row + 1) for row in range(len(table))]
     return [
         (sorted(map(tuple, row.node["node_feat"].tolist())),
@@ -156,7 +156,7 @@ def test_a_new_bond_can_conjugate_what_it_joins():
     [
         (("CF", "C"), [((0, 1), (1, 0))], 1, "atom 1 has 0 hydrogens for bridges of order 1"),
         (("C", "O"), [((0, 0), (1, 0))], 3, "atom 1 has 2 hydrogens for bridges of order 3"),
-        (("C", "C"), [((0, 0), (1, 0))], 12, "a bridge is no single, double or triple bond"),
+        (("C", "C"), [((0, 0), (1, 0))], 12, "a bridge is not a single, double or triple bond"),
     ],
 )
 def test_a_bridge_without_hydrogens_is_rejected_and_keeps_the_features(texts, bonds, code, reason):
@@ -182,7 +182,11 @@ def test_an_invalid_fragment_has_a_reason():
     keep = np.array([1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0], dtype=bool)
     fragments = cut_out_molecules(table, keep)
     assert fragments.ok.tolist() == [False, False, True]
-    assert fragments.reasons == ("a bond is cut that is no whole bond", "nothing is kept", "")
+    assert fragments.reasons == (
+        "a cut bond is not a single, double or triple bond",
+        "no atom is kept",
+        "",
+    )
     assert fragments.smiles == ("", "", "C")
     assert fragments.table.node["node_feat"][-1].tolist() == [6, 0, 4, 5, 4, 0, 4, 0, 0]
     assert fragments.numbers.tolist() == [0, 1, 2, 0]

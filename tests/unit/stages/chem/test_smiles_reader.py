@@ -79,7 +79,7 @@ def test_unreadable_smiles_are_listed():
     assert {row: reason.split(":")[0] for row, reason in found.refused.items()} == {
         1: "`C(C` is not SMILES",
         3: "`CN(C)(C)C` breaks a rule of chemistry",
-        4: "`[O-7]` has an atom or a bond that the features have no word for",
+        4: "`[O-7]` has an atom or a bond that the features cannot encode",
     }
 
 
@@ -91,9 +91,7 @@ def test_no_smiles_give_an_empty_table():
 def test_an_unsupported_molecule_is_rejected_by_index():
     with pytest.raises(MoleculeError) as error:
         featurize([parse_smiles("C"), parse_smiles("[O-7]")])
-    assert str(error.value) == (
-        "molecule 1 has an atom or a bond that the features have no word for"
-    )
+    assert str(error.value) == ("molecule 1 has an atom or a bond that the features cannot encode")
 
 
 def test_properties_of_aspirin():

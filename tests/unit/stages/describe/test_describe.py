@@ -34,7 +34,7 @@ CHAINS = "".join(f"{'C' * (n + 1)},{n // 2 % 2}\n" for n in range(60))
 
 def test_shift_of_every_split_is_measured_against_training(tmp_path):
     document, warnings = describe_table(tmp_path, CHAINS)
-    assert warnings == ()
+    assert [text for text in warnings if " has only " not in text] == []
     assert [row["split"] for row in document["splits"]] == [
         "train", "id_val", "id_test", "ood_val", "ood_test",
     ]  # fmt: skip
@@ -55,11 +55,11 @@ def test_graphs_equal_to_training_graphs_are_counted(tmp_path):
     }  # fmt: skip
     assert "no graph of ood_test is larger or smaller than the training graphs" in warnings
     assert (
-        "nothing shifts in ood_test: its domains are all trained on, and domains and labels go "
-        "together as in training"
+        "nothing shifts in ood_test: all its domains occur in training, with the same label "
+        "distribution"
     ) in warnings
     assert (
-        "10 graphs of ood_test (100.0%) look like a training graph, 0 of them with another label"
+        "10 graphs of ood_test (100.0%) equal a training graph, 0 of them with another label"
     ) in warnings
 
 

@@ -217,7 +217,7 @@ def test_manifest_counts_dropped_graphs(corpus, tmp_path):
     soft = len(corpus.table(split="train")) - len(hard(corpus, "train"))
     assert soft > 10
     assert manifest.counts["train"] == len(hard(corpus, "train"))
-    assert [(drop.count, drop.reason[:11]) for drop in manifest.dropped] == [(soft, "soft labels")]
+    assert [(drop.count, drop.reason[:11]) for drop in manifest.dropped] == [(soft, "graphs with")]
     assert manifest.kind == "export"
 
 
@@ -256,15 +256,14 @@ def test_ogb_reads_graphs_labels_and_splits(corpus, tmp_path):
 import os; os.environ['OUTDATED_IGNORE'] = '1'
 import outdated; outdated.check_outdated = lambda *_: (False, '')
 import torch, load_ogb
-safe = torch.load
-torch.load = lambda *words, **more: safe(*words, **{**more, 'weights_only': False})
 from ogb.graphproppred import PygGraphPropPredDataset
 dataset = PygGraphPropPredDataset(load_ogb.NAME, meta_dict=load_ogb.meta_dict())
+assert len(load_ogb.load()) == len(dataset)  # from the cache
 index = dataset.get_idx_split()
 print(len(dataset), {name: len(rows) for name, rows in index.items()})
 print(dataset[int(index['test'][0])].num_nodes, dataset.num_classes, dataset.eval_metric,
       dataset[0].y.shape, dataset[0].node_env_id.shape[1])
-print([safe('meta_dict.pt', weights_only=True)['split']])
+print([torch.load('meta_dict.pt')['split']])
 """
     output = run_without_gsx(code, tmp_path / "out", strict=False).stdout
     lines = [line for line in output.splitlines()
@@ -275,6 +274,63 @@ print([safe('meta_dict.pt', weights_only=True)['split']])
     )
     test = corpus.table(split="ood_test")
     assert lines[1:] == [f"{test.num_nodes[0]} 3 acc torch.Size([1, 1]) 1", "['base']"]
+    # The cache of OGB is no damage, and other new files are.
+    result = run("verify", tmp_path / "out", "--json")
+    assert result.code == 0
+    (report,) = json.loads(result.out)["artifacts"]
+    assert {path.split("/")[1] for path in report["caches"]} == {"processed"}
+    shown = run("verify", tmp_path / "out").out
+    assert "note: 3 files are no part of the artifact, such as " in shown
+    (raw,) = (tmp_path / "out").glob("*/raw")
+    (raw / "more.npz").write_bytes(b"x")
+    assert run("verify", tmp_path / "out").code == 3
+
+
+def test_a_cache_in_a_corpus_is_damage(corpus, tmp_path):
+    write(corpus, tmp_path / "out", "portable")
+    (tmp_path / "out" / "processed").mkdir()
+    (tmp_path / "out" / "processed" / "x.pt").write_bytes(b"x")
+    assert run("verify", tmp_path / "out").code == 3
+
+
+def test_num_classes_agree_in_all_libraries(home, molecules, tmp_path):
+    """A binary corpus with soft labels: 2 classes and 1 task, wherever it is loaded."""
+    from tests.support.run_stages import run_stage
+
+    options = {"options": "001", "count": 40, "bridges": "random"}
+    corpus = Corpus(run_stage(home / "store", "generate", options, {"prepare": molecules.artifact}))
+    y = corpus.table(split="train").graph["y"]
+    assert len(np.unique(y)) > 2
+    data = corpus.to_pyg(split="train")
+    assert (data.num_classes, data.num_tasks) == (2, 1)
+    for format_name in ("portable", "pyg", "ogb"):
+        write(corpus, tmp_path / format_name, format_name)
+    code = """
+import sys; sys.path[:0] = ['portable', 'pyg', 'ogb']
+import load_pyg, corpus, load_ogb
+for dataset in (load_pyg.load('train'), corpus.Corpus('train'), load_ogb.load()):
+    print('classes', dataset.num_classes, dataset.num_tasks)
+"""
+    output = run_without_gsx(code, tmp_path, strict=False).stdout
+    assert [line for line in output.splitlines() if line.startswith("classes")] == [
+        "classes 2 1"
+    ] * 3
+
+
+@pytest.mark.parametrize("labels", ["same-class", "argmax"])
+def test_export_prints_what_is_left_out_or_converted(corpus, home, tmp_path, labels):
+    soft = len(corpus.table(split="train")) - len(hard(corpus, "train"))
+    words = ("export", corpus.key[:12], "--store", home / "store", "--to", "good",
+             "--labels", labels, tmp_path / "out")  # fmt: skip
+    result = run(*words)
+    assert result.code == 0, result.err
+    if labels == "argmax":
+        text = f"export: soft labels of {soft} graphs became their most likely class"
+    else:
+        text = f"export: left out: {soft} graphs with soft labels (`--labels argmax` or `soft`"
+    assert text in result.err
+    as_json = json.loads(run(*words, "--json").out)
+    assert sum(as_json["left_out"].values()) == (soft if labels == "same-class" else 0)
 
 
 def test_dgl_tables_hold_only_numbers_and_lists_of_numbers(molecules, tmp_path):
@@ -343,15 +399,82 @@ def test_smi_and_sdf_hold_all_molecules(molecules, tmp_path):
         lines = (tmp_path / "smi" / f"{split}.smi").read_text().splitlines()
         table = molecules.table(split=split)
         structures = list(Chem.SDMolSupplier(str(tmp_path / "sdf" / f"{split}.sdf")))
-        assert [int(line.split("\t")[1]) for line in lines] == table.graph["graph_id"].tolist()
+        cells = [line.split("\t") for line in lines]
+        assert [int(id_) for _, id_, _ in cells] == table.graph["graph_id"].tolist()
+        assert [float(y) for *_, y in cells] == table.graph["y"][:, 0].tolist()
         assert [molecule.GetNumAtoms() for molecule in structures] == table.num_nodes.tolist()
         assert [float(molecule.GetProp("active")) for molecule in structures] == (
             table.graph["y"][:, 0].tolist()
         )
 
 
+def test_sdf_keeps_stereo_and_computes_no_other_coordinates(home, tmp_path):
+    from rdkit import Chem
+
+    texts = ["OC[C@@H](N)C(=O)O", "F/C=C/CCN", "CCO", "C" * 40 + "O", "c1ccccc1O", "CC=CC"] * 4
+    table = home / "stereo.csv"
+    rows = [f"{text},{n % 2}" for n, text in enumerate(texts)]
+    table.write_text("\n".join(["smiles,active", *rows]) + "\n")
+    result = run("prepare", "--smiles", table, "--target", "active", "--rule", "random",
+                 "--envs", "1", "--store", home / "store", "--json")  # fmt: skip
+    corpus = Corpus(Store.at(home / "store").resolve(json.loads(result.out)["key"]))
+    write(corpus, tmp_path / "out", "sdf")
+    found = {}
+    for path in (tmp_path / "out").glob("*.sdf"):
+        for molecule in Chem.SDMolSupplier(str(path)):
+            flat = not np.any(molecule.GetConformer().GetPositions())
+            found[Chem.MolToSmiles(molecule)] = flat
+    expected = {Chem.CanonSmiles(text): "@" not in text and "/" not in text for text in texts}
+    assert found == expected
+
+
+def test_chemprop_tables_have_targets_and_its_names_of_splits(molecules, tmp_path):
+    write(molecules, tmp_path / "out", "chemprop")
+    main, other = (pd.read_csv(tmp_path / "out" / name) for name in ("chemprop.csv", "id.csv"))
+    assert list(main.columns) == list(other.columns) == ["smiles", "active", "split"]
+    for frame, splits in (
+        (main, {"train": "train", "ood_val": "val", "ood_test": "test"}),
+        (other, {"id_val": "val", "id_test": "test"}),
+    ):
+        for split, word in splits.items():
+            table = molecules.table(split=split)
+            rows = frame[frame["split"] == word]
+            assert rows["smiles"].tolist() == decode_texts(table.lists("graph", "smiles"))
+            assert rows["active"].tolist() == table.graph["y"][:, 0].tolist()
+    command = (tmp_path / "out" / "train.sh").read_text()
+    assert command == (
+        "chemprop train --data-path chemprop.csv --task-type classification --splits-column split\n"
+    )
+
+
+def test_chemprop_classes_are_numbers_and_soft_labels_are_left_out(home, tmp_path):
+    from tests.support.run_stages import run_stage
+
+    table = home / "classes.csv"
+    names = ("acid", "base", "neither")
+    rows = [f"{text},{names[n % 3]}" for n, text in enumerate(SMILES[::2])]
+    table.write_text("\n".join(["smiles,kind", *rows]) + "\n")
+    result = run("prepare", "--smiles", table, "--target", "kind", "--store", home / "store",
+                 "--json")  # fmt: skip
+    assert result.code == 0, result.err
+    source = Store.at(home / "store").resolve(json.loads(result.out)["key"])
+    assert Corpus(source).info.outputs == names
+    options = {"options": "001", "count": 30, "bridges": "random"}
+    corpus = Corpus(run_stage(home / "store", "generate", options, {"prepare": source}))
+    manifest = write(corpus, tmp_path / "out", "chemprop").manifest
+    soft = len(corpus.table(split="train")) - len(hard(corpus, "train"))
+    assert soft > 0
+    frame = pd.read_csv(tmp_path / "out" / "chemprop.csv")
+    assert (frame["split"] == "train").sum() == len(hard(corpus, "train"))
+    assert manifest.counts["train"] == len(hard(corpus, "train"))
+    assert set(frame["class"]) == {0, 1, 2}
+    assert "--multiclass-num-classes 3" in (tmp_path / "out" / "train.sh").read_text()
+    with pytest.raises(UsageError, match="chemprop reads one class per molecule"):
+        export(corpus, [corpus.artifact.manifest], tmp_path / "soft", "chemprop", labels="soft")
+
+
 def test_molecule_formats_refuse_other_corpora_and_leave_nothing(corpus, tmp_path):
-    for format_name in ("smi", "sdf"):
+    for format_name in ("smi", "sdf", "chemprop"):
         with pytest.raises(UsageError, match=r"has no molecules \(no column `smiles`\)"):
             export(corpus, [corpus.artifact.manifest], tmp_path / "out", format_name)
     assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
+import shutil
 import subprocess
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,8 +14,11 @@ import gsx
 from gsx.errors import ArtifactError, StoreError, UsageError
 from gsx.schema import ORIGINS
 from gsx.stages.export.export import export, today
+from gsx.stages.export.templates import load_pyg
+from gsx.storage.artifacts.digest import sha256_bytes
 from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.location import Location
+from gsx.storage.artifacts.manifest import FileEntry, encode_manifest, files_digest
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.sharing.bundle import Bundle
@@ -286,7 +292,7 @@ def test_a_tampered_shard_is_not_exported(home, artifact, tmp_path):
     shard = copied / "data/ood_test-00000-of-00001.parquet"
     shard.chmod(0o644)
     shard.write_bytes(shard.read_bytes()[:-1] + b"!")
-    with pytest.raises(ArtifactError, match="does not match the SHA-256 in the manifest"):
+    with pytest.raises(ArtifactError, match="changed after it was verified"):
         export(Corpus(copied_artifact), [artifact.manifest], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copied"]
 
@@ -298,16 +304,18 @@ def test_a_shard_that_changes_during_the_copy_is_detected(artifact, tmp_path, mo
 
     copied = shutil.copytree(artifact.location.local, tmp_path / "copied")
     copied_artifact = Artifact.open(Location.at(copied))
-    copyfile = shutil.copyfile
+    copyfileobj = shutil.copyfileobj
 
-    def touch_and_copy(source, target):
-        shard = copied / "data/ood_test-00000-of-00001.parquet"
-        shard.chmod(0o644)
-        shard.touch()
-        return copyfile(source, target)
+    def change_and_copy(source, target, length):
+        for shard in (copied / "data").iterdir():
+            shard.chmod(0o644)
+            with shard.open("r+b") as file:
+                file.seek(-1, 2)
+                file.write(b"!")
+        return copyfileobj(source, target, length)
 
-    monkeypatch.setattr(bundle.shutil, "copyfile", touch_and_copy)
-    with pytest.raises(ArtifactError, match="lists files that changed during the copy"):
+    monkeypatch.setattr(bundle.shutil, "copyfileobj", change_and_copy)
+    with pytest.raises(ArtifactError, match="changed"):
         export(Corpus(copied_artifact), [artifact.manifest], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copied"]
 
@@ -315,9 +323,9 @@ def test_a_shard_that_changes_during_the_copy_is_detected(artifact, tmp_path, mo
 def test_unverified_files_are_hashed_during_the_copy(artifact, tmp_path, monkeypatch):
     from gsx.storage.sharing import bundle
 
-    monkeypatch.setattr(bundle, "is_verified", lambda *_: False)
-    monkeypatch.setattr(bundle.shutil, "copyfile", None)
-    export(Corpus(artifact), [artifact.manifest], tmp_path / "out")
+    monkeypatch.setattr(bundle.shutil, "copyfileobj", None)
+    peeked = Artifact.peek(artifact.location)
+    export(Corpus(peeked), [artifact.manifest], tmp_path / "out")
     assert run("verify", tmp_path / "out").code == 0
 
 
@@ -360,3 +368,75 @@ def test_generate_out_writes_a_portable_corpus(home, tmp_path):
     )  # fmt: skip
     assert json.loads(result.out)["path"] == str(tmp_path / "out")
     assert (tmp_path / "out/README.md").read_text().startswith("---\npretty_name: ")
+
+
+def tampered(folder, tmp_path, kind):
+    """Copy an exported corpus and change one of its files."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    shard = copy / "data/train-00000-of-00003.parquet"
+    if kind == "changed":
+        shard.write_bytes(shard.read_bytes()[:-1] + b"x")
+    elif kind == "longer":
+        shard.write_bytes(shard.read_bytes() + b"x")
+    elif kind == "link":
+        shard.rename(tmp_path / "shard")
+        shard.symlink_to(tmp_path / "shard")
+    elif kind == "linked folder":
+        (copy / "data").rename(tmp_path / "data")
+        (copy / "data").symlink_to(tmp_path / "data")
+    elif kind == "pipe":
+        shard.unlink()
+        os.mkfifo(shard)
+    elif kind == "description":
+        (copy / "corpus.json").write_text("{}")
+    elif kind == "missing":
+        shard.unlink()
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("changed", "is damaged"), ("longer", "has more than"), ("link", "is not a regular file"),
+     ("linked folder", "is not a regular file"), ("pipe", "is not a regular file"),
+     ("description", "corpus.json is damaged"), ("missing", "is not a regular file")],
+)  # fmt: skip
+def test_the_loader_refuses_changed_files(folder, tmp_path, kind, message):
+    with pytest.raises(ValueError, match=message):
+        load_pyg.load("train", folder=tampered(folder, tmp_path, kind))
+
+
+def test_the_loader_reads_listed_files_only(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    shard = copy / "data/train-00000-of-00003.parquet"
+    shutil.copy(shard, copy / "data/train-00003-of-00003.parquet")
+    assert len(load_pyg.load("train", folder=copy)) == len(load_pyg.load("train", folder=folder))
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["files"]["../copy/data/train-00009-of-00009.parquet"] = manifest["files"].pop(
+        "data/train-00000-of-00003.parquet"
+    )
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert len(load_pyg.load("train", folder=copy)) < len(load_pyg.load("train", folder=folder))
+    for split in ("../data/train", "x", "*", "train-00000-of-00003"):
+        with pytest.raises(FileNotFoundError, match="no shards of split"):
+            load_pyg.load(split, folder=folder)
+
+
+def test_all_files_of_a_generated_corpus_are_exported(artifact, folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert {name.split("/")[0] for name in artifact.manifest.files} >= {"data", "hashes"}
+    for name, entry in artifact.manifest.files.items():
+        assert manifest["files"][name]["sha256"] == entry.sha256
+
+
+def test_files_that_gsx_does_not_know_are_not_exported(artifact, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(artifact.location.local, source)
+    (source / "data/page.html").write_bytes(b"<script>")
+    entry = FileEntry(size=8, sha256=sha256_bytes(b"<script>"))
+    files = {**artifact.manifest.files, "data/page.html": entry}
+    manifest = msgspec.structs.replace(artifact.manifest, files=files, digest=files_digest(files))
+    (source / "manifest.json").write_bytes(encode_manifest(manifest))
+    export(Corpus(Artifact.open(Location.at(source))), [manifest], tmp_path / "out")
+    assert not (tmp_path / "out/data/page.html").exists()

@@ -178,7 +178,7 @@ def test_causal_subgraph_is_found_at_the_edge_that_determines_the_label():
     options = PosteriorOptions(width=16, layers=2, max_subgraph_nodes=4)
     _, extraction = run(posterior_extractor, options, table)
     assert roc_auc(extraction.subgraphs.score, truth) > 0.95
-    assert extraction.quality["label_told_held_out"]["piece"] > 0.95
+    assert extraction.quality["held_out_scores"]["subgraph"] > 0.95
     assert (extraction.subgraphs.causal & truth).sum() > 0.95 * truth.sum()
 
 
@@ -195,8 +195,8 @@ def test_cause_of_a_rare_label_is_found_although_its_probability_stays_below_one
     _, extraction = run(posterior_extractor, options, table, "binary")
     truth &= np.repeat(has_cause, 10)
     assert (extraction.subgraphs.causal & truth).sum() > 0.9 * truth.sum()
-    scores = extraction.quality["label_told_held_out"]
-    assert scores["piece"] > scores["rest"] + 0.2
+    scores = extraction.quality["held_out_scores"]
+    assert scores["subgraph"] > scores["rest"] + 0.2
 
 
 def test_binary_predictions_are_relative_to_the_prior():

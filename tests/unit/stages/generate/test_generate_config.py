@@ -90,5 +90,5 @@ def test_corpus_of_disconnected_graphs_is_rejected(tmp_path):
 
 def test_corpus_of_labelled_nodes_is_rejected():
     info = msgspec.structs.replace(motif.corpus_info("motif-size"), level="node")
-    with pytest.raises(StageError, match="labels nodes; splicing needs"):
+    with pytest.raises(StageError, match="has node labels; splicing needs"):
         _require_splicable(info, None)

@@ -80,19 +80,19 @@ def test_samples_without_a_class_are_skipped():
 
 
 def test_the_warning_lists_the_matched_classes():
-    alignment = {"agreement": 0.03, "best": 0.72, "meaning": (1, 0), "largest": 0.4}
+    alignment = {"agreement": 0.03, "best": 0.72, "matched_classes": (1, 0), "largest": 0.4}
     found = {
         "environments": [],
         "shift": {},
         "equal_to_training": {},
         "equal_environments": [],
-        "class_numbers": {
+        "class_numbering": {
             "id_test": {**alignment, "differ": False},
             "ood_test": {**alignment, "differ": True},
         },
     }
     assert list(node_warnings(found)) == [
-        "classes of ood_test seem to be numbered otherwise than those of training: by their "
-        "features 3.0% of its nodes are told as their own class, and 72.0% if numbers were read "
-        "0 as 1, 1 as 0"
+        "classes of ood_test seem to be numbered differently from those of training: a classifier "
+        "on features predicts the class of 3.0% of its nodes, and of 72.0% if classes are "
+        "renumbered (0 as 1, 1 as 0)"
     ]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -267,3 +268,44 @@ def test_dropout_follows_every_relu_and_the_last_batch_norm(graphs):
     # Layers 1 and 2, the virtual node after layer 2, and layer 3, which has no ReLU.
     assert [bool((rows >= 0).all()) for rows in inputs] == [True, True, True, False]
     assert [len(rows) for rows in inputs] == [graphs.total_nodes] * 2 + [40, graphs.total_nodes]
+
+
+@pytest.mark.parametrize("backbone", ["gin", "vgin"])
+@pytest.mark.parametrize("deduplicated", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_readouts_are_those_of_pyg(graphs, backbone, deduplicated, weighted):
+    from torch_geometric.nn import global_add_pool, global_mean_pool
+
+    if deduplicated and (weighted or backbone == "vgin"):
+        pytest.skip("weights and virtual nodes need one row per node")
+    table = with_wl_colors(graphs, 3) if deduplicated else graphs
+    owner = torch.from_numpy(row_indices(graphs.node_ptr))
+    weights = torch.rand(graphs.total_nodes, 1, generator=torch_stream(0, "n"))
+    plain = make_network(make_shape(backbone)).eval()
+    for readout in ("mean", "sum", "mean+size"):
+        shape = make_shape(backbone, readout=readout)
+        network = make_network(shape).eval()
+        batch = build_graph_batch(table, shape, CPU)
+        # The new layer comes last in the order of initialization: all other weights are equal.
+        network.load_state_dict(plain.state_dict(), strict=readout != "mean+size")
+        states = network.node_states(batch)
+        if weighted:
+            batch = replace(batch, node_weights=weights)
+        features = network.graph_features(batch, states)
+        rows = plain.node_states(build_graph_batch(graphs, make_shape(backbone), CPU))
+        size = global_add_pool(weights if weighted else torch.ones_like(weights), owner)
+        total = global_add_pool(rows * weights if weighted else rows, owner)
+        mean = total / size if weighted else global_mean_pool(rows, owner)
+        expected = {
+            "mean": mean,
+            "sum": total,
+            "mean+size": mean if readout != "mean+size" else mean + network.size(size.log1p()),
+        }[readout]
+        assert torch.allclose(features, expected, atol=1e-4), readout
+        assert features.shape == (len(graphs), shape.width)
+
+
+def test_a_shape_with_the_default_readout_is_stored_without_it():
+    """Files of existing models stay as they are."""
+    assert b"readout" not in msgspec.json.encode(make_shape())
+    assert b'"readout":"sum"' in msgspec.json.encode(make_shape(readout="sum"))

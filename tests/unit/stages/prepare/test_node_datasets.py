@@ -119,9 +119,9 @@ def test_webkb_has_published_split_sizes_and_warns_about_duplicates(raw_file):
     assert dataset.warnings == (
         "cornell and texas hold the same 183 pages: features and labels are equal, and only links "
         "differ. Held-out pages of one may be training pages of the other.",
-        "classes of wisconsin are numbered otherwise: by their words 3.2% of its pages are told as "
-        "their own class and 72.5% if classes 0 to 4 are read as 1, 0, 3, 4, 2. Scores on it say "
-        "little; prepare webkb-aligned instead.",
+        "classes of wisconsin are numbered differently: a classifier on words predicts the class "
+        "of 3.2% of its pages, and of 72.5% if classes 0 to 4 are renumbered as 1, 0, 3, 4, 2. "
+        "Test scores are not meaningful; prepare webkb-aligned instead.",
     )
     assert dataset.info.domains == (
         "university cornell", "university texas", "university wisconsin",

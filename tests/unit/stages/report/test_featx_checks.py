@@ -8,7 +8,7 @@ import pytest
 from gsx.schema import ORIGINS
 from gsx.stages.report.consistency_checks import consistency_checks
 from gsx.stages.report.report import ReportInputs, report
-from gsx.stages.report.sample import read_graph_facts, read_sample
+from gsx.stages.report.sample import read_graph_columns, read_sample
 from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora.corpus import Corpus
@@ -44,14 +44,16 @@ def artifacts(home):
 @pytest.fixture(scope="module")
 def corpus_data(artifacts):
     corpus = Corpus(artifacts["generate"])
-    facts = read_graph_facts(corpus)
-    return corpus, facts, read_sample(corpus, facts, 0, lambda *_: None)
+    columns = read_graph_columns(corpus)
+    return corpus, columns, read_sample(corpus, columns, 0, lambda *_: None)
 
 
 def checks_of(corpus_data, lineage, **changes):
-    corpus, facts, sample = corpus_data
-    facts, sample = changes.get("facts", facts), changes.get("sample", sample)
-    return {check.title: check for check in consistency_checks(corpus.info, facts, sample, lineage)}
+    corpus, columns, sample = corpus_data
+    columns, sample = changes.get("columns", columns), changes.get("sample", sample)
+    return {
+        check.title: check for check in consistency_checks(corpus.info, columns, sample, lineage)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -59,35 +61,35 @@ def lineage(artifacts, home):
     return lineage_manifests(Store.at(home), artifacts["generate"])
 
 
-def featx_rows(facts):
-    return np.flatnonzero(facts.origin == ORIGINS.index("featx"))
+def featx_rows(columns):
+    return np.flatnonzero(columns.origin == ORIGINS.index("featx"))
 
 
 def test_valid_featx_graphs_pass(corpus_data, lineage):
-    _, facts, _ = corpus_data
+    _, columns, _ = corpus_data
     checks = checks_of(corpus_data, lineage)
     assert (checks[KEPT].verdict, checks[KEPT].figure) == ("good", "100.0%")
     assert (
-        f"0 of {len(featx_rows(facts)):,} graphs with extrapolated features have"
+        f"0 of {len(featx_rows(columns)):,} graphs with extrapolated features have"
         in checks[KEPT].text
     )
     assert checks[SELECTED].verdict == "good"
-    synthetic = int((facts.origin > 0).sum())
+    synthetic = int((columns.origin > 0).sum())
     assert f"0 of {synthetic:,} generated" in checks["No leakage of held-out graphs"].text
 
 
 def test_one_changed_label_is_detected(corpus_data, lineage):
-    _, facts, _ = corpus_data
-    y = facts.y.copy()
-    y[featx_rows(facts)[3]] = np.roll(y[featx_rows(facts)[3]], 1) + 0.25
-    check = checks_of(corpus_data, lineage, facts=dataclasses.replace(facts, y=y))[KEPT]
+    _, columns, _ = corpus_data
+    y = columns.y.copy()
+    y[featx_rows(columns)[3]] = np.roll(y[featx_rows(columns)[3]], 1) + 0.25
+    check = checks_of(corpus_data, lineage, columns=dataclasses.replace(columns, y=y))[KEPT]
     assert check.verdict == "bad"
     assert check.text.startswith("1 of ")
 
 
 def test_one_changed_edge_is_detected(corpus_data, lineage):
-    _, facts, sample = corpus_data
-    row = sample.at(featx_rows(facts))[0]
+    _, columns, sample = corpus_data
+    row = sample.at(featx_rows(columns))[0]
     dst = sample.table.dense("edge", "edge_dst").copy()
     first = int(sample.table.edge_ptr[row])
     dst[first] = sample.table.dense("edge", "edge_src")[first]
@@ -103,7 +105,7 @@ def test_changes_of_unselected_features_are_detected(corpus_data, lineage):
 
     manifest = lineage[0]
     quality = {**manifest.summary["quality"], "featx": {**manifest.summary["quality"]["featx"],
-                                                 "moved_features": 1}}  # fmt: skip
+                                                 "extrapolated_features": 1}}  # fmt: skip
     fewer = msgspec.structs.replace(manifest, summary={**manifest.summary, "quality": quality})
     check = checks_of(corpus_data, [fewer])[SELECTED]
     assert check.verdict == "bad"

@@ -37,8 +37,8 @@ def artifacts(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def facts(artifacts):
-    return node_data.read_node_facts(Corpus(artifacts["generate"]))
+def columns(artifacts):
+    return node_data.read_node_columns(Corpus(artifacts["generate"]))
 
 
 @pytest.fixture(scope="module")
@@ -50,39 +50,41 @@ def text(artifacts):
     )
 
 
-def checks_of(facts, artifacts):
-    checks = node_checks.node_checks(facts, (artifacts["generate"].manifest,))
+def checks_of(columns, artifacts):
+    checks = node_checks.node_checks(columns, (artifacts["generate"].manifest,))
     return {check.title: (check.verdict, check.figure) for check in checks}
 
 
-def test_permuted_class_ids_are_detected(facts):
-    held_out = facts.split == SPLITS.index("ood_test")
-    permuted = np.where(held_out, 1 - facts.label, facts.label)
-    for label, verdict in ((facts.label, "good"), (permuted, "bad")):
+def test_permuted_class_ids_are_detected(columns):
+    held_out = columns.split == SPLITS.index("ood_test")
+    permuted = np.where(held_out, 1 - columns.label, columns.label)
+    for label, verdict in ((columns.label, "good"), (permuted, "bad")):
         checks = {
             check.title: check
-            for check in node_checks.class_checks(dataclasses.replace(facts, label=label))
+            for check in node_checks.class_checks(dataclasses.replace(columns, label=label))
         }
         check = checks["Class ids of ood_test match training"]
         assert check.verdict == verdict
         assert ("appear to be permuted" in check.text) == (verdict == "bad")
 
 
-def test_only_some_replicas_are_read(facts):
-    assert len(facts.replicas) == node_data.MAX_REPLICAS < facts.total_replicas == 5
-    for replica in facts.replicas:
-        assert (facts.split[replica.nodes[replica.changed]] == 0).all()
-        assert replica.changed.sum() == (facts.split == 0).sum()
+def test_only_some_replicas_are_read(columns):
+    assert len(columns.replicas) == node_data.MAX_REPLICAS < columns.total_replicas == 5
+    for replica in columns.replicas:
+        assert (columns.split[replica.nodes[replica.changed]] == 0).all()
+        assert replica.changed.sum() == (columns.split == 0).sum()
 
 
-def test_valid_replicas_pass_and_damage_is_detected(facts, artifacts):
-    num_selected = artifacts["generate"].manifest.summary["quality"]["featx"]["moved_features"]
-    assert checks_of(facts, artifacts) == {
+def test_valid_replicas_pass_and_damage_is_detected(columns, artifacts):
+    num_selected = artifacts["generate"].manifest.summary["quality"]["featx"][
+        "extrapolated_features"
+    ]
+    assert checks_of(columns, artifacts) == {
         "Held-out nodes are unchanged": ("good", "0"),
         "Labels equal those of the source": ("good", "0"),
         "FeatX changes selected features only": ("good", str(num_selected)),
     }
-    first = facts.replicas[0]
+    first = columns.replicas[0]
     held_out_node = int(np.flatnonzero(~first.changed)[0])
     dense = first.features.toarray() if isinstance(first.features, csr_matrix) else first.features
     features = dense.copy()
@@ -92,7 +94,7 @@ def test_valid_replicas_pass_and_damage_is_detected(facts, artifacts):
     if isinstance(first.features, csr_matrix):
         features = csr_matrix(features)
     damaged = dataclasses.replace(first, features=features, y=y)
-    checks = checks_of(dataclasses.replace(facts, replicas=(damaged,)), artifacts)
+    checks = checks_of(dataclasses.replace(columns, replicas=(damaged,)), artifacts)
     assert checks == {
         "Held-out nodes are unchanged": ("bad", "1"),
         "Labels equal those of the source": ("bad", "2"),
@@ -100,9 +102,9 @@ def test_valid_replicas_pass_and_damage_is_detected(facts, artifacts):
     }
 
 
-def test_changed_and_shifted_features_are_both_shown(facts, artifacts):
+def test_changed_and_shifted_features_are_both_shown(columns, artifacts):
     info = Corpus(artifacts["generate"]).info
-    sample = node_data.sample_nodes(facts, 0)
+    sample = node_data.sample_nodes(columns, 0)
     variation = {
         shift.name: shift.total_variation for shift in feature_shifts(sample.features, info)
     }
@@ -113,23 +115,23 @@ def test_changed_and_shifted_features_are_both_shown(facts, artifacts):
         if int(name.split()[1]) < 6
     ]
     assert max(unselected, default=0) < 0.05  # causal features never change
-    assert node_data.changed_feature_counts(facts).max() <= 6
+    assert node_data.changed_feature_counts(columns).max() <= 6
 
 
-def test_agreement_of_augmented_nodes_uses_their_replica(facts, artifacts):
-    corpus, sample = Corpus(artifacts["generate"]), node_data.sample_nodes(facts, 0)
+def test_agreement_of_augmented_nodes_uses_their_replica(columns, artifacts):
+    corpus, sample = Corpus(artifacts["generate"]), node_data.sample_nodes(columns, 0)
     model, _ = model_agreement.find_reference_model(
         corpus, [(SOURCE_CORPUS, artifacts["model"])], None, has_augmented=True
     )
-    agreement = model_agreement.node_agreement(model, corpus, facts, sample)
+    agreement = model_agreement.node_agreement(model, corpus, columns, sample)
     rows = {row["group"]: row for row in agreement.rows}
     assert rows["augmented"]["name"] == "generated: features extrapolated"
     assert rows["augmented"]["items"] == len(sample.nodes["augmented"])
-    one_replica = dataclasses.replace(facts, replicas=facts.replicas[:1])
+    one_replica = dataclasses.replace(columns, replicas=columns.replicas[:1])
     again = model_agreement.node_agreement(
         model, corpus, one_replica, node_data.sample_nodes(one_replica, 0)
     )
-    assert len(again.points["augmented"]) == int(facts.replicas[0].changed.sum())
+    assert len(again.points["augmented"]) == int(columns.replicas[0].changed.sum())
 
 
 def test_page_has_all_sections(text):
@@ -142,8 +144,10 @@ def test_page_has_all_sections(text):
     assert "nan" not in text
 
 
-def test_gallery_shows_every_group_and_changed_features(facts, artifacts):
-    cards = node_cards(Corpus(artifacts["generate"]).info, facts, node_data.sample_nodes(facts, 0))
+def test_gallery_shows_every_group_and_changed_features(columns, artifacts):
+    cards = node_cards(
+        Corpus(artifacts["generate"]).info, columns, node_data.sample_nodes(columns, 0)
+    )
     assert {card.split for card in cards} >= {"train", "ood_test"}
     changed = [card for card in cards if card.kind == "features extrapolated"]
     assert changed

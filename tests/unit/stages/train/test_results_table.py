@@ -35,8 +35,65 @@ def test_cells_have_mean_and_unbiased_std_over_seeds():
     assert [cell.method for cell in cells] == ["erm", "x_1", "g-splice"]
 
 
-def test_markdown_has_a_column_of_published_results():
-    assert results_table.markdown(results_table.summarize(RESULTS, PUBLISHED)).splitlines() == [
+def with_ids(results, *scores):
+    return [
+        {**row, "id_test": value, "epochs": 20} for row, value in zip(results, scores, strict=True)
+    ]
+
+
+def test_markdown_has_id_and_ood_scores_gains_and_published_results():
+    results = with_ids(RESULTS, 90.0, 92.0, None)
+    assert results_table.markdown(results_table.summarize(results, PUBLISHED)).splitlines() == [
+        "### motif-size: accuracy ↑",
+        "",
+        "| method | id_test | ood_test | gain over erm | epochs | published |",
+        "|---|---|---|---|---|---|",
+        "| erm | 91.0 ± 1.4 (2) | 52.0 ± 2.8 (2) |  | 20 | 51.7 ± 2.3 |",
+        "| x_1 |  | 60.0 (1) | +10.0 | 20 |  |",
+        "| g-splice |  |  |  |  | 86.5 ± 2.7 |",
+    ]
+
+
+def test_gains_are_paired_by_seed_and_have_an_interval():
+    results = [result("none", 0, 50.0), result("none", 1, 60.0), result("none", 2, None)]
+    results += [result("x", 0, 53.0), result("x", 1, 64.0), result("x", 2, 99.0)]
+    cell = results_table.summarize(results, {})[1]
+    assert (cell.baseline, cell.gain, cell.gain_seeds) == ("none", 3.5, 2)
+    # 3.5 ± 12.706205 * 0.707107 / sqrt(2)
+    assert (cell.gain_low, cell.gain_high) == (-2.8531, 9.8531)
+    assert results_table.gain_text(cell) == "+3.5 (-2.9 to +9.9)"
+
+
+def test_a_lower_error_is_a_gain():
+    results = [result("erm", 0, 1.5, metric="rmse"), result("x", 0, 1.25, metric="rmse")]
+    cells = results_table.summarize(results, {})
+    assert cells[1].gain == 0.25
+    text = results_table.markdown(cells)
+    assert "### motif-size: rmse ↓" in text
+    assert "| x |  | 1.250 (1) | +0.250 |  |" in text
+
+
+def test_another_baseline_can_be_named():
+    cells = results_table.summarize(RESULTS, {}, "x_1")
+    assert [(cell.method, cell.gain) for cell in cells] == [("erm", -10.0), ("x_1", None)]
+    with pytest.raises(UsageError, match=r"no method `x_2` among the results\. Did you mean `x_1`"):
+        results_table.summarize(RESULTS, {}, "x_2")
+
+
+def test_without_a_baseline_or_published_scores_there_are_no_such_columns():
+    text = results_table.markdown(results_table.summarize([result("x", 0, 1.0)], {}))
+    assert "| method | id_test | ood_test | epochs |" in text
+
+
+def test_runs_of_different_lengths_list_all_epochs():
+    results = [{**row, "epochs": epochs} for row, epochs in zip(RESULTS, (20, 40, 10), strict=True)]
+    text = results_table.markdown(results_table.summarize(results, {}))
+    assert "| erm |  | 52.0 ± 2.8 (2) |  | 20 or 40 |" in text
+
+
+def test_the_results_page_has_a_column_of_published_results():
+    cells = results_table.summarize(RESULTS, PUBLISHED)
+    assert results_table.published_markdown(cells).splitlines() == [
         "### motif-size",
         "",
         "| method | accuracy | published |",
@@ -50,21 +107,27 @@ def test_markdown_has_a_column_of_published_results():
 def test_markdown_has_one_table_per_dataset():
     results = [*RESULTS, result("erm", 0, 0.1234, "dd-size", "mcc")]
     text = results_table.markdown(results_table.summarize(results, {}))
-    assert text.startswith("### dd-size\n\n| method | mcc | published |")
-    assert "\n\n### motif-size\n\n| method | accuracy | published |" in text
+    assert text.startswith("### dd-size: mcc ↑\n\n| method | id_test | ood_test |")
+    assert "\n\n### motif-size: accuracy ↑\n\n| method |" in text
 
 
 def test_latex_escapes_special_characters():
-    lines = results_table.latex(results_table.summarize(RESULTS, {})).splitlines()
-    assert lines[0] == r"\begin{tabular}{lrr}"
-    assert lines[4] == r"erm & 52.0 $\pm$ 2.8 (2) &  \\"
-    assert lines[5] == r"x\_1 & 60.0 (1) &  \\"
+    lines = results_table.latex(results_table.summarize(RESULTS, PUBLISHED)).splitlines()
+    assert lines[0] == r"\begin{tabular}{lrrr}"
+    assert lines[2] == r"method & motif-size ID & motif-size OOD & motif-size published \\"
+    assert lines[4] == r"erm &  & 52.0 $\pm$ 2.8 (2) & 51.7 $\pm$ 2.3 \\"
+    assert lines[5] == r"x\_1 &  & 60.0 (1) &  \\"
 
 
 def test_csv_has_one_line_per_cell():
-    lines = results_table.csv_text(results_table.summarize(RESULTS, {})).splitlines()
-    assert lines[0] == "method,dataset,metric,mean,std,seeds,low,high,published,published_std"
-    assert lines[2] == "x_1,motif-size,accuracy,60.0,,1,,,,"
+    lines = results_table.csv_text(
+        results_table.summarize(with_ids(RESULTS, 9, 9, 9), {})
+    ).splitlines()
+    assert lines[0] == (
+        "method,dataset,metric,mean,std,seeds,low,high,published,published_std,id_mean,id_std,"
+        "id_seeds,baseline,gain,gain_low,gain_high,gain_seeds,epochs"
+    )
+    assert lines[2] == "x_1,motif-size,accuracy,60.0,,1,,,,,9.0,,1,erm,10.0,,,1,20"
 
 
 def test_mcc_has_three_digits():

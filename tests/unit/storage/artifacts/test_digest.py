@@ -61,7 +61,7 @@ def test_readable_json_has_one_value_per_line():
 def test_a_key_is_the_hash_of_what_the_specification_lists():
     text = (
         '{"config":{"dataset":"motif-size","seed":0},"inputs":{"corpus":"' + "a" * 64 + '"},'
-        '"raw":{"hiv.csv":"' + "b" * 64 + '"},"stage":"prepare","stage_version":1}'
+        '"raw":{"hiv.csv":"' + "b" * 64 + '"},"schema":2,"stage":"prepare","stage_version":1}'
     )
     assert artifact_key(**IDENTITY) == hashlib.sha256(text.encode()).hexdigest()
 

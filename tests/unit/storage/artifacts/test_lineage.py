@@ -1,9 +1,15 @@
 """Ancestors and descendants of artifacts."""
 
+import time
+from types import SimpleNamespace
+
 import pytest
 
 from gsx.cli.lineage_svg import BOX_HEIGHT, lineage_svg
-from gsx.storage.artifacts.lineage import Ancestor, descendants, walk_lineage
+from gsx.cli.transfer import ancestor_locations
+from gsx.errors import ArtifactError, UsageError
+from gsx.stages.report.page import _parents_first
+from gsx.storage.artifacts.lineage import Ancestor, descendants, lineage_manifests, walk_lineage
 from gsx.storage.artifacts.manifest import Parent
 from gsx.storage.artifacts.store import Store
 from tests.support.artifacts import blob, gsx, identity, parent_of
@@ -46,7 +52,7 @@ def test_a_parent_missing_from_the_store_is_listed(store, tmp_path):
     parent = blob(Store.at(tmp_path / "other"))
     made = child(store, parent)
     assert list(walk_lineage(store, made))[1] == Ancestor(
-        1, "p0", "blob", parent.key, None, same_content=False
+        1, "p0", "blob", parent.key, None, same_content=False, stored=False
     )
 
 
@@ -159,3 +165,99 @@ def test_an_arrow_does_not_run_behind_a_box(store):
     assert len(around) == 1
     lane = float(re.search(r" (\d+)H", around[0])[1])
     assert low < lane < float(re.search(r'height="(\d+)"', picture)[1])
+
+
+# --- lineages of unknown origin -------------------------------------------------------------------
+
+
+class ClaimedStore:
+    """A store whose manifests claim any parents; keys and digests of real ones cannot."""
+
+    def __init__(self, parents_of):
+        self.parents_of = parents_of
+        self.num_peeks = 0
+
+    def artifact(self, key):
+        parents = tuple(
+            Parent(role=f"p{i}", kind="blob", key=parent, digest=parent)
+            for i, parent in enumerate(self.parents_of[key])
+        )
+        manifest = SimpleNamespace(kind="blob", key=key, digest=key, stage="s", parents=parents,
+                                   files={})  # fmt: skip
+        return SimpleNamespace(
+            key=key, manifest=manifest, location=SimpleNamespace(url=key, local=None)
+        )
+
+    def peek(self, _, key, __):
+        self.num_peeks += 1
+        return self.artifact(key) if key in self.parents_of else None
+
+    def recorded(self, *_):
+        return None
+
+    def artifacts(self):
+        return map(self.artifact, self.parents_of)
+
+
+CYCLE = {"a": ["b", "a"], "b": ["c"], "c": ["a", "b"]}
+LADDER = {**{f"{n}{s}": [f"{n + 1}x", f"{n + 1}y"] for n in range(200) for s in "xy"},
+          "200x": [], "200y": []}  # fmt: skip
+CHAIN = {str(n): [str(n + 1)] for n in range(900)} | {"900": []}
+
+
+@pytest.mark.parametrize(
+    ("parents_of", "root"), [(CYCLE, "a"), (LADDER, "0x"), (CHAIN, "0")],
+    ids=["cycle", "ladder", "chain"],
+)  # fmt: skip
+def test_cycles_ladders_and_chains_end(parents_of, root, monkeypatch):
+    claimed = ClaimedStore(parents_of)
+    started = time.monotonic()
+    ancestors = list(walk_lineage(claimed, claimed.artifact(root)))
+    assert {ancestor.key for ancestor in ancestors} == set(parents_of) - (
+        {"0y"} if root == "0x" else set()
+    )
+    manifests = lineage_manifests(claimed, claimed.artifact(root))
+    assert len(manifests) == len({manifest.key for manifest in manifests}) > 2
+    assert len(descendants(claimed, claimed.artifact(root))) <= len(parents_of)
+    monkeypatch.setattr("gsx.cli.lineage_svg.MAX_BOXES", 1000)
+    monkeypatch.setattr("gsx.cli.lineage_svg._passes_behind", lambda *_: False)
+    assert lineage_svg(ancestors).count("<g>") == len({a.key for a in ancestors})
+    assert len(_parents_first(manifests)) == len(manifests)
+    monkeypatch.setattr(
+        "gsx.storage.artifacts.verify_files.read_manifest",
+        lambda location: claimed.artifact(location.url).manifest,
+    )
+    claimed.folder = lambda _, key: SimpleNamespace(url=key)
+    urls = [at.url for at in ancestor_locations(claimed, claimed.artifact(root).manifest)]
+    assert len(set(urls)) == len(urls)
+    assert time.monotonic() - started < 5
+
+
+def test_a_lineage_has_a_limit(monkeypatch):
+    claimed = ClaimedStore({"0": [str(n) for n in range(1, 5000)]})
+    for walk in (walk_lineage, lineage_manifests):
+        with pytest.raises(ArtifactError, match=r"more than 1,000 entries\. Set GSX_LIMIT_LINEAGE"):
+            list(walk(claimed, claimed.artifact("0")))
+    assert claimed.num_peeks <= 2000
+    monkeypatch.setenv("GSX_LIMIT_LINEAGE", "5000")
+    assert len(list(walk_lineage(claimed, claimed.artifact("0")))) == 5000
+
+
+def test_a_large_lineage_is_not_drawn():
+    claimed = ClaimedStore(CHAIN)
+    with pytest.raises(UsageError, match="--svg draws at most 200 artifacts"):
+        lineage_svg(list(walk_lineage(claimed, claimed.artifact("0"))))
+
+
+def test_descendants_come_after_all_of_their_ancestors():
+    claimed = ClaimedStore({"a": [], "c": ["a", "b"], "b": ["a"], "d": ["c", "a"]})
+    derived = descendants(claimed, claimed.artifact("a"))
+    assert [artifact.key for artifact in derived] == ["b", "c", "d"]
+
+
+def test_manifests_in_a_bundle_are_limited(monkeypatch):
+    monkeypatch.setenv("GSX_LIMIT_MANIFEST_BYTES", "100")
+    artifact = ClaimedStore({"a": []}).artifact("a")
+    artifact.manifest.files["lineage/x.json"] = SimpleNamespace(size=101)
+    with pytest.raises(ArtifactError, match="more than the limit of 100 bytes"):
+        lineage_manifests(None, artifact)

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.errors import ArtifactError
-from gsx.storage.artifacts import manifest as manifest_module
 from gsx.storage.artifacts.digest import artifact_key, content_digest
 from gsx.storage.artifacts.manifest import Manifest, check_path, decode_manifest, encode_manifest
 
 HASH = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 DOCUMENT = {
-    "schema": 1,
+    "schema": 2,
     "kind": "corpus",
     "stage": "prepare",
     "stage_version": 1,
@@ -163,17 +162,24 @@ def test_a_missing_field_is_refused(field):
     assert_refused(document, f"missing required field `{field}`")
 
 
-@pytest.mark.parametrize("version", [0, 2, 99, -1])
+@pytest.mark.parametrize("version", [0, 3, 99, -1])
 def test_another_schema_version_is_refused_with_advice(version):
     assert_refused(
         {**VALID, "schema": version},
-        f"has schema version {version}; this gsx reads version 1.\n"
+        f"has schema version {version}; this gsx reads version 2.\n"
         "Read it with the gsx version that wrote it, or build it again.",
     )
 
 
 def test_a_newer_schema_is_reported_as_newer_not_as_damaged():
-    assert_refused({"schema": 2, "novelty": {"deep": [1]}}, "has schema version 2")
+    assert_refused({"schema": 3, "novelty": {"deep": [1]}}, "has schema version 3")
+
+
+def test_schema_1_is_refused_with_the_version_that_reads_it():
+    assert_refused(
+        {**VALID, "schema": 1},
+        "has schema version 1; this gsx reads version 2.\nRead it with gsx 0.1, or build it again.",
+    )
 
 
 @pytest.mark.parametrize("version", [True, "1", 1.5, None, [1]])
@@ -208,8 +214,8 @@ def test_an_edited_manifest_is_refused(field, value):
     "data",
     [
         b"", b" ", b"{", b"null", b"[]", b"1", b'"x"', b"{} {}", b"\xff\xfe{}", b"\x00" * 64,
-        b'{"schema":1,"kind":"\xff"}', b'{"schema":1,"\xff":1}', b'{"schema":1,"kind":"\\ud800"}',
-        b'{"schema":1e999}', b'{"schema":NaN}', b'{"schema":' + b"9" * 5000 + b"}",
+        b'{"schema":2,"kind":"\xff"}', b'{"schema":2,"\xff":1}', b'{"schema":2,"kind":"\\ud800"}',
+        b'{"schema":2e999}', b'{"schema":NaN}', b'{"schema":' + b"9" * 5000 + b"}",
         b"\xef\xbb\xbf{}", b"<html>404</html>",
     ],
 )  # fmt: skip
@@ -237,7 +243,7 @@ def test_too_deeply_nested_values_are_refused(field):
 
 
 def test_an_oversized_manifest_is_not_parsed(monkeypatch):
-    monkeypatch.setattr(manifest_module, "MAX_MANIFEST_BYTES", 100)
+    monkeypatch.setenv("GSX_LIMIT_MANIFEST_BYTES", "100")
     with pytest.raises(ArtifactError, match="here is 101 bytes, above the limit of 100 bytes"):
         decode_manifest(b"{" * 101, "here")
 

@@ -202,10 +202,11 @@ def test_a_damaged_run_record_does_not_matter(store, text):
 def test_the_run_record_contains_no_user_or_host(store):
     record = json.loads((blob(store, source="abc").location.local / "run.json").read_text())
     assert sorted(record) == [
-        "device", "peak_memory_mib", "platform", "python", "seconds", "source", "versions",
+        "date", "device", "peak_memory_mib", "platform", "python", "seconds", "source", "timings",
+        "versions",
     ]  # fmt: skip
     assert record["source"] == "abc"
-    assert record["versions"]["gsx"] == "0.1.0"
+    assert record["versions"]["gsx"] == "0.2.0"
     assert os.uname().nodename not in json.dumps(record)
 
 

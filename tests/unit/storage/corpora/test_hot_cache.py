@@ -135,16 +135,24 @@ def set_array(name, **fields):
     return lambda index: index["arrays"][name].update(fields)
 
 
+def file_of(name):
+    """Return the file of an array, or the index."""
+    names = {"index.json": "index.json", **hot_cache._file_names(tiny_info())}
+    return hot_cache_dir(DIGEST) / names[name]
+
+
 def cut(name):
-    path = hot_cache_dir(DIGEST) / name
-    path.write_bytes(path.read_bytes()[:-2])
+    file_of(name).write_bytes(file_of(name).read_bytes()[:-2])
 
 
 def flip(name):
-    path = hot_cache_dir(DIGEST) / name
-    data = bytearray(path.read_bytes())
+    data = bytearray(file_of(name).read_bytes())
     data[0] ^= 1
-    path.write_bytes(data)
+    file_of(name).write_bytes(data)
+
+
+def put(name, *counts):
+    file_of(name).write_bytes(np.array(counts, dtype=np.int64).tobytes())
 
 
 @pytest.mark.parametrize(
@@ -152,10 +160,10 @@ def flip(name):
     [
         lambda: cut("node_feat"),
         lambda: cut("index.json"),
-        lambda: (hot_cache_dir(DIGEST) / "y").unlink(),
-        lambda: (hot_cache_dir(DIGEST) / "smiles.ptr").unlink(),
+        lambda: file_of("y").unlink(),
+        lambda: file_of("smiles.ptr").unlink(),
         lambda: (hot_cache_dir(DIGEST) / "index.json").write_text('{"version": 1}'),
-        lambda: edit_index(lambda index: index.update(version=2)),
+        lambda: edit_index(lambda index: index.update(version=1)),
         lambda: edit_index(lambda index: index["arrays"].pop("label")),
         lambda: edit_index(lambda index: index["arrays"].update(more=index["arrays"]["y"])),
         lambda: edit_index(set_array("label", dtype="<i9")),
@@ -165,11 +173,28 @@ def flip(name):
         lambda: flip("node"),
         lambda: flip("edge"),
         lambda: flip("smiles.ptr"),
+        lambda: put("node", 8, -4, 0),
+        lambda: put("edge", -1, 6, 0),
+        lambda: put("smiles.ptr", 6, -1, 0),
+        lambda: put("node", 2**62, 2**62, 2**63 - 1),
+        lambda: put("edge", 2**63 - 1, 2**63 - 1, 7),
+        lambda: put("smiles.ptr", 2**63 - 1, 2**63 - 1, 7),
+        lambda: put("node", 2**63 - 1, 0, 0),
+        lambda: (put("edge", 5, 0), edit_index(set_array("edge", shape=[2]))),
+        lambda: edit_index(set_array("label", shape=[-3])),
+        lambda: edit_index(set_array("label", shape=[2**70])),
+        lambda: edit_index(lambda index: index.update(arrays={"../x": index["arrays"]["y"]})),
+        lambda: file_of("index.json").write_text("[" * 100_000),
+        lambda: file_of("index.json").write_bytes(b"\xff"),
+        lambda: (file_of("index.json").unlink(), file_of("index.json").mkdir()),
     ],
     ids=[
         "cut values", "cut index", "lost values", "lost lengths", "empty index", "other version",
         "lost array", "extra array", "no type", "other type", "other shape", "no shape",
         "nodes do not add up", "edges do not add up", "lists do not add up",
+        "negative nodes", "negative edges", "negative lengths", "nodes overflow", "edges overflow",
+        "lengths overflow", "huge graph", "fewer graphs with edges", "negative shape",
+        "huge shape", "path", "nested index", "index is no text", "index is a folder",
     ],
 )  # fmt: skip
 def test_a_damaged_cache_is_removed_and_built_again(damage):
@@ -183,9 +208,15 @@ def test_a_damaged_cache_is_removed_and_built_again(damage):
 def test_a_corpus_with_a_damaged_cache_is_read_from_its_shards(motif_path, motif_table):
     digest = open_corpus(motif_path).artifact.manifest.digest
     open_corpus(motif_path).hot(build=True)
-    (hot_cache_dir(digest) / "node_truth").write_bytes(b"")
+    (hot_cache_dir(digest) / "0003.bin").write_bytes(b"")
     assert open_corpus(motif_path).table().equals(motif_table)
     assert open_corpus(motif_path).hot(build=True).equals(motif_table)
+
+
+def test_files_of_a_cache_are_numbered():
+    build_tiny()
+    names = sorted(path.name for path in hot_cache_dir(DIGEST).iterdir())
+    assert names == [*(f"{number:04}.bin" for number in range(len(names) - 1)), "index.json"]
 
 
 def test_a_cache_of_other_columns_is_not_used():

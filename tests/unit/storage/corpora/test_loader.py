@@ -20,7 +20,8 @@ SPLIT_SIZES = {"train": 180, "id_val": 30, "id_test": 30, "ood_val": 30, "ood_te
 @pytest.fixture
 def verified_path(motif_path):
     """Return the path of the corpus, marked as verified in the cache of this test."""
-    mark_verified(motif_path, read_manifest(Location.at(motif_path)))
+    location = Location.at(motif_path)
+    mark_verified(location, read_manifest(location))
     return motif_path
 
 

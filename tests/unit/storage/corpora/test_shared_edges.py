@@ -198,14 +198,15 @@ def test_replicas_can_be_exported_and_generated_again(made, tmp_path):
     ("options", "message"),
     [
         ({"options": "001"},
-         "planted-nodes labels nodes; splicing needs labelled graphs. Use `--options 000` with "
+         "planted-nodes has node labels; splicing needs labelled graphs. Use `--options 000` with "
          "`--featx`."),
         ({"augmented_only": True},
          "replicas share the edges of their source graph, so the corpus must hold it. Leave "
          "`--augmented-only` out, and train with `--origin featx`."),
-        ({"count": 5}, "planted-nodes labels nodes: set the number of replicas with `--replicas`"),
-        ({"featx_partner": "ranked"}, "planted-nodes labels nodes: each node has its own partner, "
-         "so nodes are not matched by rank. Leave `--featx-partner` out."),
+        ({"count": 5},
+         "planted-nodes has node labels: set the number of replicas with `--replicas`"),
+        ({"featx_partner": "ranked"}, "planted-nodes has node labels: each node has its own "
+         "partner, so nodes are not matched by rank. Leave `--featx-partner` out."),
     ],
 )  # fmt: skip
 def test_options_for_graphs_are_refused(made, options, message):
@@ -249,4 +250,4 @@ def test_the_command_repeats_a_graph(tmp_path):
     assert "extrapolated: 2 replicas, 840 nodes, 4 features; 0 unchanged" in shown
     refused = command("generate", key, "--options", "111", "--store", tmp_path)
     assert refused.code == 4
-    assert "labels nodes" in refused.err
+    assert "has node labels" in refused.err

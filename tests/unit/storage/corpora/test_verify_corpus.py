@@ -13,7 +13,7 @@ from gsx.storage.artifacts.store import Store
 from gsx.storage.corpora import corpus_writer
 from gsx.storage.corpora.corpus_writer import Shard, write_corpus
 from gsx.storage.corpora.verify_corpus import verify_artifact
-from tests.support.artifacts import blob, gsx, identity, motif, replace_file, verification_cache_dir
+from tests.support.artifacts import gsx, identity, motif, replace_file, verification_cache_dir
 from tests.support.strategies import tiny_info, tiny_table
 
 
@@ -107,11 +107,11 @@ def test_wrong_counts_in_the_manifest_are_detected(tmp_path, monkeypatch):
 def test_a_shard_of_an_unknown_split_is_detected(tmp_path, monkeypatch):
     tables = {"holiday": honest()["train"]}
     (problem,) = verify_artifact(unchecked_corpus(tmp_path, monkeypatch, tables).location).problems
-    assert problem.what == ("holds invalid graphs: `holiday` is not the name of a split")
+    assert "'data/holiday-00000-of-00001.parquet', which is not the name of a shard" in problem.what
 
 
-def test_a_corpus_without_shards_is_detected(tmp_path):
-    artifact = blob(Store.at(tmp_path / "store"), {"corpus.json": b"{}"}, kind="corpus")
+def test_a_corpus_without_shards_is_detected(tmp_path, monkeypatch):
+    artifact = unchecked_corpus(tmp_path, monkeypatch, {})
     (problem,) = verify_artifact(artifact.location).problems
     assert (problem.path, problem.what) == ("data", "has no shards, and neither has `zarr`")
 

@@ -158,9 +158,7 @@ def test_an_interrupted_copy_leaves_nothing_behind(artifact, tmp_path, monkeypat
 
 
 def test_an_incomplete_copy_of_a_killed_process_is_not_used(artifact, tmp_path):
-    import os
-
-    leftover = tmp_path / f".out.{os.getpid()}.tmp"
+    leftover = tmp_path / ".out.0123abcd.tmp"
     leftover.mkdir()
     (leftover / "stranger").write_bytes(b"half")
     copy_artifact(artifact, tmp_path / "out")

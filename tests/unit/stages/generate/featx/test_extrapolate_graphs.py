@@ -151,18 +151,18 @@ def test_error_explains_how_to_get_more_values_if_all_graphs_are_held_out():
     assert str(error.value) == (
         "feature extrapolation: 24 of 24 graphs equalled held-out graphs in "
         f"{DRAWS_FOR_HALF} draws (100% of all draws), because their features have few possible "
-        "values. Give them more with `--domain`, or change the gamma distribution."
+        "values. Allow more with `--feature-range`, or change the gamma distribution."
     )
 
 
 def test_warnings_report_duplicates_and_rejected_draws():
-    quality = {"graphs": 10, "distinct": 5, "refused": {"held-out graph": 10}}
+    quality = {"graphs": 10, "distinct": 5, "rejected": {"held-out graph": 10}}
     assert extrapolation_warnings(quality) == []
-    few = {**quality, "distinct": 4, "refused": {"held-out graph": 1100}}
+    few = {**quality, "distinct": 4, "rejected": {"held-out graph": 1100}}
     assert extrapolation_warnings(few) == [
         "FeatX: 4 of 10 graphs are distinct; the rest repeat one of them",
-        "FeatX: 1,100 of 1,110 draws came out as held-out graphs and were drawn anew; features "
-        "have few values to move to. Give them more with `--domain`.",
+        "FeatX: 1,100 of 1,110 draws equal a held-out graph and were rejected, because features "
+        "have few possible values. Allow more with `--feature-range`.",
     ]
 
 

@@ -14,9 +14,9 @@ from gsx.stages.generate.featx.feature_extrapolation import (
     WrapAround,
     extrapolate,
     extrapolate_runs,
-    wrap,
 )
 from gsx.stages.graphs.feature_variance import FeatureRanges, infer_feature_ranges
+from gsx.stages.graphs.feature_wrapping import wrap
 
 
 @st.composite
@@ -221,7 +221,7 @@ ALL_FEATURES = WrapAround.from_mask(np.ones(2, bool), infer_feature_ranges(FEATU
          "the mask has 2 features; rows have 1. Use the mask of this corpus."),
         (csr_matrix(FEATURES), csr_matrix(FEATURES),
          "feature 1 is sparse, and its range 2 to 4 does not contain 0. Set a range that does with "
-         "`--domain`."),
+         "`--feature-range`."),
     ],
 )  # fmt: skip
 def test_invalid_arguments_are_rejected(own, partner, message):

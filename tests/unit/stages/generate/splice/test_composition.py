@@ -47,14 +47,16 @@ def test_same_class_partners_have_the_class_of_the_lead():
         assert len(set(CLASSES[row].tolist())) == 1
 
 
-def test_same_piece_repeats_the_lead():
-    for row in rows(draw(partners="same-piece")):
+def test_same_component_repeats_the_lead():
+    for row in rows(draw(partners="same-component")):
         assert len(set(row.tolist())) == 1
 
 
-def test_same_piece_repeats_another_source_if_the_lead_has_no_component():
+def test_same_component_repeats_another_source_if_the_lead_has_no_component():
     some = SourcesByClass.from_rows(np.arange(50, 100), CLASSES)
-    for row in rows(compose(200, ALL, some, CLASSES, (2, 2), rng(0, "c"), partners="same-piece")):
+    for row in rows(
+        compose(200, ALL, some, CLASSES, (2, 2), rng(0, "c"), partners="same-component")
+    ):
         assert row[1] == row[2]
         assert row[1] >= 50
         assert row[0] == row[1] or row[0] < 50

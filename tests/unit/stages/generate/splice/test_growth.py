@@ -11,9 +11,11 @@ from gsx.ragged import row_indices
 from gsx.seeds import rng
 from gsx.stages.generate.splice.component_columns import COPY, JOINT, SOURCE_NUMBER
 from gsx.stages.generate.splice.growth import cut_subgraphs, draw_links, grow_subgraphs
+from gsx.stages.generate.splice.random_bridges import RandomBridges
 from gsx.stages.graphs.subgraphs import global_edges, induced_subgraphs, is_connected
 from gsx.stages.nn.bridge_features import BridgeEncoding
 from gsx.stages.nn.bridge_model import BridgeModel, BridgeShape
+from gsx.stages.prepare.synthetic import motif
 from gsx.table import GraphTable
 
 
@@ -32,16 +34,17 @@ def model():
         terms=4,
     )
     fresh = BridgeModel.with_random_weights(shape, 0, torch.device("cpu"))
-    return BridgeModel.load(
-        shape,
-        {name: torch.from_numpy(values) for name, values in fresh.weights().items()},
-        torch.device("cpu"),
-    )
+    return BridgeModel.load(shape, fresh.weights(), torch.device("cpu"), "here")
 
 
-@pytest.mark.parametrize("pairs", ["learned", "random"])
-def test_enlarged_subgraphs_are_connected_and_within_the_size_limit(subgraphs, model, pairs):
-    enlarged = grow_subgraphs(subgraphs, model, 120, rng(0, "growth"), pairs=pairs)
+def random_bridges(graphs):
+    return RandomBridges.from_graphs(graphs, motif.corpus_info("motif-size"), rng(0, "cuts"))
+
+
+@pytest.mark.parametrize("bridges", ["learned", "random"])
+def test_enlarged_subgraphs_are_connected_and_within_the_size_limit(subgraphs, model, bridges):
+    source = model if bridges == "learned" else random_bridges(subgraphs)
+    enlarged = grow_subgraphs(subgraphs, source, 120, rng(0, "growth"))
     assert len(enlarged) == len(subgraphs)
     assert is_connected(enlarged).all()
     assert (enlarged.num_nodes >= subgraphs.num_nodes).all()
@@ -80,7 +83,7 @@ def test_links_start_at_nodes_that_are_not_ports(subgraphs, model):
     """A path that is joined at one end continues at another node."""
     cut = cut_subgraphs(subgraphs, rng(1, "growth"))
     free = np.ones(len(cut.subgraph), dtype=bool)
-    subgraph, u, v = draw_links(cut, free, model, rng(2, "growth"), "learned")
+    subgraph, u, v = draw_links(cut, free, model, rng(2, "growth"))
     assert set(subgraph.tolist()) == set(cut.subgraph.tolist())
     assert np.isin(v, cut.port).all()
     is_end = np.zeros(cut.second.total_nodes, dtype=bool)
@@ -97,7 +100,10 @@ def test_repeated_edges_keep_their_attributes(subgraphs, model):
     src, dst = global_edges(subgraphs)
     number = subgraphs.node[SOURCE_NUMBER]
     attributes = (number[src] * number[dst]).astype(np.int8)[:, None]
-    shape = msgspec.structs.replace(model.shape, attributes=((-1.0,),), attribute_rates=(1.0,))
+    code = msgspec.structs.replace(model.shape.code, num_edge_features=1)
+    shape = msgspec.structs.replace(
+        model.shape, code=code, attributes=((-1.0,),), attribute_rates=(1.0,)
+    )
     attributed = subgraphs.with_columns(edge={"edge_attr": attributes})
     enlarged = grow_subgraphs(attributed, replace(model, shape=shape), 120, rng(0, "growth"))
     src, dst = global_edges(enlarged)

@@ -290,7 +290,7 @@ def test_published_table_gives_published_splits(hiv_folder, monkeypatch):
     path = hiv_folder / "hiv" / "HIV.csv.gz"
     smiles = hiv.read_rows(path, path.name).smiles
     parsed = molecule_dataset.read_smiles(smiles, ProcessExecutor())
-    monkeypatch.setattr(molecule_dataset, "read_smiles", lambda _texts, _executor: parsed)
+    monkeypatch.setattr(molecule_dataset, "read_smiles", lambda *_: parsed)
     datasets = {
         name: hiv.open_hiv(
             DatasetRequest(name=name, num_graphs=None, seed=0, raw={path.name: path})

@@ -13,7 +13,6 @@ from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.stages.prepare.benchmarks import tu
 from gsx.stages.prepare.dataset import DatasetRequest
-from gsx.stages.prepare.readers import archives
 from gsx.stages.prepare.readers.archives import Archive
 from gsx.stages.prepare.readers.parsed import one_way_warning
 from gsx.stages.prepare.readers.tu import read_tu
@@ -70,7 +69,7 @@ def test_missing_reverse_edges_are_added_and_counted(tmp_path):
     assert graphs.table.num_edges.tolist() == [4, 2]
     assert graphs.table.edge["edge_attr"].tolist() == [[0], [0], [1], [1], [2], [2]]
     assert one_way_warning(graphs.completed) == (
-        "2 edges of the raw files stand in one direction only; the other was added",
+        "2 edges occur in one direction only; the reverse edges were added",
     )
 
 
@@ -186,14 +185,15 @@ def test_unsupported_compression_is_rejected(tmp_path):
 
 
 def test_zip_bombs_are_rejected_before_unpacking(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 1000)
+    monkeypatch.setenv("GSX_LIMIT_UNPACKED_BYTES", "1000")
     path = write_zip(tmp_path / "X.zip", {"X_A.txt": "0" * 1_000_000})
     size = path.stat().st_size
     with pytest.raises(StageError) as error:
         Archive(path, "X.zip")
     assert str(error.value) == (
         f"X.zip has {size:,} bytes and would unpack to 1,000,000 bytes; the limit is "
-        f"{100 * size:,}. Unpack it yourself if you trust it."
+        f"{100 * size:,}. Unpack it yourself if you trust it, or set GSX_LIMIT_UNPACKED_BYTES to a "
+        "larger number."
     )
 
 
@@ -295,8 +295,8 @@ def test_options_are_resolved_and_part_of_the_key(tmp_path):
 @pytest.mark.parametrize(
     ("name", "more", "message"),
     [
-        ("motif-size", 'protocol = "mid"\n',
-         "motif-size has no option `protocol`. It has no options."),
+        ("motif-size-concept", 'protocol = "mid"\n',
+         "motif-size-concept has no option `protocol`. It has no options."),
         ("nci1-size", "environments = 0\n",
          "nci1-size: environments must be an integer in 1..1000 (found 0)"),
         ("nci1-size", 'environments = "color"\n',

@@ -13,20 +13,14 @@ from hypothesis import strategies as st
 
 from gsx.errors import StageError, UsageError
 from gsx.ragged import decode_texts, pointers
-from gsx.stages.prepare.synthetic.motif import (
-    BLOCK,
-    DATASETS,
-    DEFAULT_NUM_GRAPHS,
-    build,
-    corpus_info,
-    split_sizes,
-)
+from gsx.stages.prepare.synthetic.base_graphs import BASES
+from gsx.stages.prepare.synthetic.base_graphs import bases as draw_bases
+from gsx.stages.prepare.synthetic.motif import DATASETS, build, corpus_info, split_sizes
+from gsx.stages.prepare.synthetic.motif_dataset import BLOCK, DEFAULT_NUM_GRAPHS
 from gsx.stages.prepare.synthetic.motif_graphs import (
-    BASES,
     MOTIFS,
     Adjacency,
     attach,
-    bases,
     motif_graphs,
     noisy_labels,
     perturb,
@@ -53,6 +47,10 @@ reference = load_reference()
 
 def generator(seed=0):
     return np.random.default_rng(seed)
+
+
+def bases(kind, width):
+    return draw_bases(kind, width, generator())
 
 
 def draw(kind, width, motif, seed=0, count=1):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data, InMemoryDataset
 
 from gsx.errors import StageError, UsageError
-from gsx.stages.prepare.readers.pt_files import load_pt, read_pt_graphs
+from gsx.stages.prepare.readers.pt_files import PtFile, read_pt_graphs
 from gsx.stages.prepare.user.dataset import user_files
 from gsx.stages.prepare.user.options import resolve_user_options
 from gsx.validation import validate_table
@@ -128,10 +128,7 @@ def test_single_graph_with_node_labels_is_node_level(tmp_path):
 
 
 def test_label_minus_one_is_a_class_with_a_warning(tmp_path):
-    warning = (
-        "-1 is taken for a class, which 20 nodes have; where it means that nothing is known, write "
-        "NaN instead"
-    )
+    warning = "20 nodes have the label -1, which is read as a class; use NaN for missing labels"
     options = {"domain": "column:domain_id", "rule": "random"}
     three, two = node_graph(), node_graph()
     three.y, two.y = torch.arange(60) % 3 - 1, torch.arange(60) % 2 * 2 - 1
@@ -173,9 +170,7 @@ def test_default_domain_of_pyg_nodes_is_degree(tmp_path):
 
 
 def test_ignored_edge_features_give_a_warning(tmp_path):
-    warning = (
-        "features of edges (`edge_attr`) are not read: where nodes are labelled, edges have none"
-    )
+    warning = "edge features (`edge_attr`) are ignored: node-level corpora have none"
     by_domain = {"domain": "column:domain_id", "rule": "random"}
     with_features = node_graph(edge_attr=torch.ones(59, 2))
     assert warning in open_user_file(save_pt(tmp_path, with_features), "pyg", **by_domain).warnings
@@ -193,7 +188,7 @@ def test_pickled_code_is_not_executed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for value in (Trap(), [{"x": Trap()}], {"split": {"a": Trap()}}):
         with pytest.raises(StageError) as error:
-            load_pt(save_pt(tmp_path, value), "mine.pt")
+            PtFile(save_pt(tmp_path, value), "mine.pt")
         assert "mine.pt contains pickled objects (builtins.getattr, pathlib.Path" in str(
             error.value
         )
@@ -268,7 +263,9 @@ def test_invalid_pyg_files_are_rejected(tmp_path, value, options, message):
     with pytest.raises(StageError) as error:
         open_user_file(save_pt(tmp_path, value), "pyg", **options)
     expected = (
-        message or "mine.pt: `x` contains tensors that expand to more than 268,435,456 bytes."
+        message
+        or "mine.pt: `x` contains tensors that expand to more than 134,217,728 bytes. "
+        "Set GSX_LIMIT_EXPANDED_BYTES to a larger number if you trust the file."
     )
     assert str(error.value) == expected
 
@@ -305,7 +302,7 @@ def test_good_folder_keeps_splits_and_environments(tmp_path):
         "environment 1",
     ]
     assert (dataset.info.name, dataset.info.domain) == ("size", "domain_id")
-    assert dataset.info.description.startswith("A user's own graphs, split by domain_id (column")
+    assert dataset.info.description.startswith("Graphs of a user, split by domain_id (column")
     assert build_splits(dataset)["id_val"].num_nodes.tolist() == list(range(11, 19))
     assert (build_splits(dataset)["ood_val"].graph["env_id"] == -1).all()
     assert build_splits(dataset)["train"].graph["env_id"].tolist() == [0, 1] * 4

@@ -15,7 +15,6 @@ from gsx.pipeline.plan import identity_of, make_plan
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.runner import run_plan
 from gsx.ragged import decode_texts
-from gsx.stages.prepare.readers import csv_tables
 from gsx.stages.prepare.readers.csv_tables import open_table, read_bytes, read_table
 from gsx.stages.prepare.targets import parse_labels, resolve_metric
 from gsx.stages.prepare.user.dataset import user_files
@@ -134,7 +133,7 @@ def test_classes_are_named_after_their_labels(tmp_path):
 def test_rows_without_any_label_are_kept_and_counted(tmp_path):
     text = HEADER + ROWS.replace("\nCCO,1,", "\nCCO,NaN,")
     dataset = open_user_file(write_table(tmp_path, text))
-    assert dataset.warnings == ("nothing is known of 1 graphs: they have no label",)
+    assert dataset.warnings == ("1 graphs have no label",)
 
 
 def test_environments_are_inferred(tmp_path):
@@ -143,7 +142,7 @@ def test_environments_are_inferred(tmp_path):
     )
     dataset = open_user_file(write_table(tmp_path, text), rule="random", environments="infer")
     (note,) = (text for text in dataset.warnings if "inferred" in text)
-    assert "groups that look alike in size, density and features of nodes; they differ" in note
+    assert "clusters by size, density and features of nodes; fraction of variance" in note
     train = build_splits(dataset)["train"]
     groups = [set((train.graph["graph_id"][train.graph["env_id"] == env] % 2).tolist())
               for env in range(len(dataset.info.environments))]  # fmt: skip
@@ -195,9 +194,10 @@ def test_unreadable_smiles_are_listed_or_rejected(tmp_path):
         ('smiles,active\n\n"C\nC",1\n"C,1\nC,1\n', {},
          "mine.csv is not valid CSV: unexpected end of "
          'data, in the row that starts at line 5. Check that every quote (`"`) in it is closed.'),
-        ("smiles,active\nC,yes\n", {},
-         "mine.csv, row 0: active is `yes`; expected a number or an empty cell. Encode classes as "
-         "integers."),
+        ("smiles,active\nC,1\nCC,yes\n", {},
+         "mine.csv, row 1: active is `yes`; expected a number or an empty cell. Classes as text "
+         "need a single target and `--task classification`."),
+        ("smiles,active\nC,yes\n", {}, "mine.csv: `active` has 1 classes; expected 2..1000."),
         ("smiles,active\nC,inf\n", {}, "mine.csv, row 0: active is infinite; expected a "
          "finite number or an empty cell."),
         ("smiles,active\nC,\nCC,nan\n", {},
@@ -267,8 +267,8 @@ def test_single_environment_is_accepted_on_request(tmp_path):
     dataset = open_user_file(write_table(tmp_path, text), environments=1)
     assert len(dataset.info.environments) == 1
     assert dataset.warnings[-1] == (
-        "nothing is left to test on: the last domains are too large for these shares. Ask for a "
-        "smaller share to train on, such as `--ratios 0.5/0.25/0.1`, or another domain"
+        "ood_test is empty: the last domains are too large for these ratios. Use smaller training "
+        "and validation ratios, such as `--ratios 0.5/0.25/0.1`, or another domain"
     )
 
 
@@ -431,10 +431,12 @@ def test_tables_on_disk_and_in_memory_are_equal(tmp_path, rows):
 
 
 def test_gzip_bomb_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_tables, "MAX_UNPACKED_BYTES", 1000)
-    monkeypatch.setattr(csv_tables, "MAX_UNPACKED_RATIO", 2)
-    data = gzip.compress(b"smiles,active\n" + b"C,1\n" * 1000)
-    message = "mine.csv.gz unpacks to more than 1,000 bytes. Unpack it yourself if you trust it."
+    monkeypatch.setenv("GSX_LIMIT_UNPACKED_BYTES", "1000")
+    data = gzip.compress(b"smiles,active\n" + b"C,1\n" * 10_000)
+    message = (
+        f"mine.csv.gz has {len(data)} bytes and unpacks to more than {100 * len(data):,}. Unpack "
+        "it yourself if you trust it, or set GSX_LIMIT_UNPACKED_BYTES to a larger number."
+    )
     for read in (read_table, open_table, read_bytes):
         with pytest.raises(StageError) as error:
             read(write_table(tmp_path, data, "mine.csv.gz"), "mine.csv.gz")

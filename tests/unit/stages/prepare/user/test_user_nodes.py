@@ -84,7 +84,7 @@ def test_multitask_missing_and_regression_targets_of_nodes(tmp_path):
                        domain="column:year")  # fmt: skip
     assert (dataset.info.task, dataset.info.metric) == ("regression", "rmse")
     dataset = open_tables(files, targets=("toxic",), domain="column:year")
-    assert "nothing is known of 40 nodes: they have no label" in dataset.warnings
+    assert "40 nodes have no label" in dataset.warnings
 
 
 def test_environments_of_nodes_are_inferred(tmp_path):
@@ -95,7 +95,7 @@ def test_environments_of_nodes_are_inferred(tmp_path):
     train = table.node["node_split"] == 0
     groups = {(n % 2, env) for n, env in enumerate(table.node["node_env_id"].tolist()) if train[n]}
     assert len(groups) == len(dataset.info.environments)
-    assert any("look alike in degree, features; they differ most in feat" in text
+    assert any("clusters by degree, features; fraction of variance between clusters: feat" in text
                for text in dataset.warnings)  # fmt: skip
 
 
@@ -106,10 +106,10 @@ def test_remaining_columns_are_features_and_ignored_columns_give_a_warning(tmp_p
         write_tables(tmp_path, nodes, edges), feature_columns=(), id_column="name"
     )
     assert dataset.info.num_features == 2
-    assert "columns of edges.csv that are not read: weight" in dataset.warnings
+    assert "ignored columns of edges.csv: weight" in dataset.warnings
     bare = "id,kind\n" + "".join(f"{n},{n % 2}\n" for n in range(40))
     dataset = open_tables(write_tables(tmp_path, bare, edges), feature_columns=())
-    assert "nodes have no features: each gets a 1" in dataset.warnings
+    assert "nodes have no features; a constant feature 1 was added" in dataset.warnings
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gsx.stages.nn.losses import row_loss
+from gsx.stages.nn.losses import label_entropy, row_loss
 from gsx.stages.nn.training_loop import torch_stream
 from gsx.stages.train.algorithms.coral import Coral, covariance, covariance_distance
 from gsx.stages.train.algorithms.dann import DANN
@@ -54,6 +54,72 @@ def test_vrex_adds_the_unbiased_variance_of_the_environment_means():
 def test_vrex_with_one_environment_is_the_mean_loss():
     vrex = create_algorithm(VREx, penalty=10.0)
     assert float(vrex(make_step([1.0, 3.0], [2, 2]))) == pytest.approx(2.0)
+
+
+SOFT_LABELS = {
+    "classification": ([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
+    "binary": [[0.3], [0.5], [1.0], [0.0]],
+    "multitask": [[0.3, float("nan")], [0.5, 0.1], [1.0, 0.0], [float("nan"), 1.0]],
+}
+
+
+def step_of(y, logits, task):
+    y, logits = torch.tensor(y), torch.tensor(logits, requires_grad=True)
+    losses = row_loss(logits, y, task)
+    step = make_step([0.0] * len(y), [0, 0, 1, 1], logits=logits, y=y, task=task)
+    vars(step).update(losses=losses)
+    return step, logits
+
+
+def optimal_logits(y, task):
+    """Return the logits whose predictions are the labels, up to 1e-6."""
+    y = torch.nan_to_num(torch.tensor(y), 0.5).clamp(1e-6, 1 - 1e-6)
+    return (y.log() if task == "classification" else y.logit()).tolist()
+
+
+@pytest.mark.parametrize("task", SOFT_LABELS)
+@pytest.mark.parametrize("algorithm", [VREx, GroupDRO])
+def test_environments_are_equal_where_all_predictions_are_the_labels(algorithm, task):
+    """Losses differ there: the first environment has soft labels, the second hard ones."""
+    y = SOFT_LABELS[task]
+    step, logits = step_of(y, optimal_logits(y, task), task)
+    means = step.environment_means(step.losses)
+    assert number(means[0] - means[1]) > 0.3
+    trained = create_algorithm(algorithm, num_envs=2, penalty=100.0)
+    loss = trained(step)
+    loss.backward()
+    assert logits.grad.abs().max() < 1e-4
+    if algorithm is VREx:
+        assert number(loss) == pytest.approx(number(step.losses.mean()), abs=1e-4)
+    else:
+        assert trained.weights.tolist() == pytest.approx([0.5, 0.5], abs=1e-3)
+
+
+@pytest.mark.parametrize("task", [*SOFT_LABELS, "regression"])
+@pytest.mark.parametrize("algorithm", [VREx, GroupDRO])
+def test_hard_labels_give_the_bits_of_the_losses(monkeypatch, algorithm, task):
+    random = torch_stream(3, task)
+    if task == "classification":
+        y = torch.eye(3)[[0, 1, 2, 1]]
+    elif task == "regression":
+        y = torch.randn(4, 2, generator=random)
+    else:
+        y = torch.tensor([[1.0, 0.0], [0.0, float("nan")], [1.0, 1.0], [0.0, 0.0]])
+    logits = torch.randn(y.shape, generator=random).tolist()
+
+    def outcome(*, compares_losses):
+        step, inputs = step_of(y.tolist(), logits, task)
+        if compares_losses:
+            vars(step)["divergences"] = step.losses
+        loss = create_algorithm(algorithm, num_envs=2, penalty=10.0)(step)
+        loss.backward()
+        return loss.detach(), inputs.grad
+
+    for one, other in zip(
+        outcome(compares_losses=False), outcome(compares_losses=True), strict=True
+    ):
+        assert one.numpy().tobytes() == other.numpy().tobytes()
+    assert (label_entropy(y, task) == 0).all()
 
 
 def test_irm_penalty_is_zero_where_one_scale_is_optimal_everywhere():

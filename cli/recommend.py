@@ -1,0 +1,165 @@
+"""`gsx recommend`: find out which named recipe helps on a corpus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gsx.cli.options import (
+    RunOptions,
+    cluster_options,
+    num_graphs_option,
+    out_option,
+    raw_option,
+    run_options,
+    seed_option_with_default,
+)
+from gsx.cli.output import artifact_json, echo, format_table, print_json, wrap
+from gsx.cli.run_plan import execute_plan
+from gsx.pipeline.distributed.cluster_options import ClusterOptions
+
+if TYPE_CHECKING:
+    from gsx.pipeline.recommend.evidence import Evidence
+    from gsx.storage.artifacts.publish import BuildResult
+    from gsx.storage.artifacts.store import Artifact
+
+BUDGET = "10m"
+
+
+@click.command(short_help="Find out which recipe helps on a corpus.")
+@click.argument("source")
+@click.option(
+    "--budget",
+    default=BUDGET,
+    show_default=True,
+    metavar="TIME",
+    help="Computing time of the confirmation on one core, such as 90s, 10m or 1h; 0s only screens.",
+)
+@click.option(
+    "--recipes",
+    metavar="NAME,NAME",
+    help="Recipes to compare with none.  [default: all that apply]",
+)
+@click.option(
+    "--graphs",
+    type=int,
+    default=3000,
+    show_default=True,
+    help="Largest number of training graphs, and of validation graphs, to compare on.",
+)
+@seed_option_with_default
+@num_graphs_option
+@raw_option
+@out_option
+@cluster_options
+@run_options
+def recommend(
+    source: str,
+    *,
+    budget: str,
+    recipes: str | None,
+    graphs: int,
+    seed: int,
+    num_graphs: int | None,
+    raw: str | None,
+    out: str | None,
+    cluster: ClusterOptions,
+    run_options: RunOptions,
+) -> None:
+    """Compare the named recipes on SOURCE, a dataset or a corpus, and recommend one, or none.
+
+    Linear models screen all recipes that apply. Then small networks are trained with and without
+    the most promising ones. Only training and validation data are read. A recipe is recommended if
+    it is better than no augmentation with high probability; otherwise the answer is `none`.
+    """
+    from gsx.cli.recommend_plan import make_recommend_plan
+
+    plan, artifacts = make_recommend_plan(
+        source,
+        {"num_graphs": num_graphs, "raw": raw},
+        run_options.store,
+        budget=budget,
+        recipes=recipes,
+        graphs=graphs,
+        seed=seed,
+    )
+    results = execute_plan(plan, artifacts, run_options, out, cluster)
+    if run_options.dry_run:
+        return
+    _, built, path = results[-1]
+    evidence = read_evidence(built.artifact)
+    if run_options.as_json:
+        print_json({**artifact_json(built, path), **evidence_json(evidence, built)})
+    elif not run_options.quiet:
+        echo(*format_evidence(evidence, built), f"evidence: {path}/evidence.json",
+             f"recipe:   {path}/recommended.toml")  # fmt: skip
+
+
+def read_evidence(artifact: Artifact) -> Evidence:
+    """Return the evidence of a recommendation."""
+    from gsx.pipeline.recommend.evidence import FILE, Evidence
+    from gsx.storage.corpora.artifact_files import read_json
+
+    return read_json(artifact.location, FILE, Evidence)
+
+
+def evidence_json(evidence: Evidence, built: BuildResult) -> dict[str, Any]:
+    """Return the evidence as JSON, with the seconds of every recipe."""
+    import msgspec
+
+    document: dict[str, Any] = msgspec.to_builtins(evidence)
+    return {**document, "recipe_seconds": _seconds(built)}
+
+
+def _seconds(built: BuildResult) -> dict[str, float]:
+    from gsx.storage.artifacts.sidecars import read_run_record
+
+    record = read_run_record(built.artifact.location)
+    return {} if record is None else record.timings
+
+
+def format_evidence(evidence: Evidence, built: BuildResult) -> list[str]:
+    """Return a table of all compared recipes, and the recommendation."""
+    seconds = _seconds(built)
+    digits = 3 if evidence.metric in ("mcc", "rmse") else 1
+    rows = []
+    for recipe in evidence.recipes:
+        if recipe.left_out is not None:
+            continue
+        confirmed = recipe.confirmed
+        rows.append(
+            (
+                recipe.name,
+                _mean(recipe.screen_scores, digits),
+                "" if recipe.screen is None else f"{recipe.screen.mean:+.{digits}f}",
+                _mean(recipe.scores, digits),
+                ""
+                if confirmed is None
+                else f"{confirmed.mean:+.{digits}f} "
+                f"({confirmed.low:+.{digits}f} to {confirmed.high:+.{digits}f})",
+                len(recipe.scores) or "",
+                f"{seconds[recipe.name]:.0f}" if recipe.name in seconds else "",
+            )
+        )
+    headers = ("RECIPE", "SCREEN", "DIFF", "TRAINED", "DIFFERENCE", "RUNS", "SECONDS")
+    lines = format_table(rows, headers) if rows else []
+    left_out = [recipe for recipe in evidence.recipes if recipe.left_out is not None]
+    if left_out:
+        lines += wrap(
+            "not compared: " + ", ".join(recipe.name for recipe in left_out)
+        ).split("\n")  # fmt: skip
+    lines += wrap(
+        f"{evidence.metric} on {evidence.validation or 'no validation data'}: "
+        f"{evidence.validation_items:,} items; {evidence.train_items:,} training items"
+    ).split("\n")
+    return [*lines, "", *format_choice(evidence)]
+
+
+def format_choice(evidence: Evidence) -> list[str]:
+    """Return the recommendation and its reason in two lines or a few more."""
+    return [f"recommended: {evidence.choice}", *wrap(evidence.reason).split("\n")]
+
+
+def _mean(scores: tuple[float, ...], digits: int) -> str:
+    return f"{sum(scores) / len(scores):.{digits}f}" if scores else ""
