@@ -78,6 +78,7 @@ def make_generate_plan(
             artifacts[stage] = store.resolve(options[option], kind=kind)
         elif stage in needed:
             stage_options = preset_options(stage, options["preset"])
+            stage_options |= {} if recipe is None else recipe.pretrain.get(stage, {})
             if stage == "bridge":
                 stage_options |= _bridge_options(options)
             if stage == "mask" and options["feature_ranges"]:

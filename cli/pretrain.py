@@ -61,6 +61,12 @@ def pretrain() -> None:
     show_default=True,
     help="posterior: maximum number of nodes of a causal subgraph (alias: --largest-piece).",
 )
+@click.option(
+    "--subgraph-samples",
+    type=int,
+    help="pair: subgraphs to sample from every graph with the node scores as probabilities, as in "
+    "the paper.  [default: 0, one subgraph by threshold]",
+)
 @pretraining_preset_option
 @device_option
 @run_options

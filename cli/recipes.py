@@ -10,6 +10,8 @@ from gsx.cli.options import json_option
 from gsx.cli.output import echo, print_json, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gsx.pipeline.named_recipes import NamedRecipe
 
 
@@ -73,13 +75,16 @@ def _as_json(recipe: NamedRecipe) -> dict[str, Any]:
 
 
 def _describe(recipe: NamedRecipe) -> list[str]:
-    options = " ".join(f"{name}={_text(value)}" for name, value in recipe.options.items())
+    options = _assignments(recipe.options)
     rows = {
         "applies to": _data(recipe),
         "assumes about labels": recipe.labels,
         "models": _models(recipe),
         "stage": recipe.stage or "none",
         "options": options or "none",
+        **{
+            f"options of {stage}": _assignments(values) for stage, values in recipe.pretrain.items()
+        },
     }
     return [
         f"{recipe.name}: {recipe.title}",
@@ -88,6 +93,10 @@ def _describe(recipe: NamedRecipe) -> list[str]:
         "",
         *(line for label, value in rows.items() for line in wrap(f"{label}: {value}").split("\n")),
     ]
+
+
+def _assignments(options: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_text(value)}" for name, value in options.items())
 
 
 def _text(value: Any) -> str:  # noqa: ANN401
@@ -121,4 +130,7 @@ def recipe_reference() -> str:
             f"- Assumption about labels: {recipe.labels}.",
             f"- Options{f' of `{recipe.stage}`' if recipe.stage else ''}: {options or 'none'}.",
         ]
+        for stage, values in recipe.pretrain.items():
+            options = ", ".join(f"`{key} = {_text(value)}`" for key, value in values.items())
+            lines.append(f"- Options of `{stage}`: {options}.")
     return "\n".join(lines) + "\n"

@@ -44,6 +44,8 @@ class NamedRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     recommend: bool = True
     """Whether `gsx recommend` considers it."""
     options: Mapping[str, Any] = {}
+    pretrain: Mapping[str, Mapping[str, Any]] = {}
+    """Options of the stages that the recipe trains models with."""
 
     def config(self, **overrides: Any) -> Any:  # noqa: ANN401
         """Return the resolved config of the stage, with further options."""
@@ -98,6 +100,12 @@ def named_recipe(name: str, where: str = "") -> NamedRecipe:
             "`gsx recipes` lists them."
         )
     return recipes[name]
+
+
+def pretraining_options(recipe: object) -> Mapping[str, Mapping[str, Any]]:
+    """Return the pretraining options of a recipe, by stage; none for anything but a known name."""
+    known = named_recipes()
+    return known[recipe].pretrain if isinstance(recipe, str) and recipe in known else {}
 
 
 def expand_recipe(stage: str, options: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ ratio = 0.25
 ```
 
 `recipe` in `[generate]` or `[augment]` stands for the options of a named recipe; other options of
-the section override them.
+the section override them. If the recipe has options of pretraining, too, they are defaults of the
+sections `[extract]`, `[bridge]` and `[mask]`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import msgspec
 
 from gsx import typed_values
 from gsx.errors import RecipeError, did_you_mean
-from gsx.pipeline.named_recipes import expand_recipe
+from gsx.pipeline.named_recipes import expand_recipe, pretraining_options
 from gsx.pipeline.stage_order import STAGES, stage_named
 
 _FIELD = re.compile(r" - at `\$\.?([^`]*)`")
@@ -71,8 +72,7 @@ def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
             raise RecipeError(f"{where}: `{section}` must be a section `[{section}]`, not a value")
     if not document:
         raise RecipeError(f"{where} has no sections. Start with a section `[prepare]`.")
-    if raw is not None and "prepare" in document:
-        document["prepare"].setdefault("raw", raw)
+    _add_defaults(document, raw)
     configs = {
         stage.name: parse_config(stage.name, document[stage.name], f"{where} [{stage.name}]")
         for stage in STAGES
@@ -86,6 +86,16 @@ def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
                     f"`[{needed}]`."
                 )
     return Recipe(where.removesuffix(".toml"), configs)
+
+
+def _add_defaults(document: dict[str, Any], raw: str | None) -> None:
+    """Add the directory of raw files, and the pretraining options of a named recipe."""
+    if raw is not None and "prepare" in document:
+        document["prepare"].setdefault("raw", raw)
+    pretraining = pretraining_options(document.get("generate", {}).get("recipe"))
+    for name, options in pretraining.items():
+        if name in document:
+            document[name] = {**options, **document[name]}
 
 
 def parse_config(stage_name: str, options: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401

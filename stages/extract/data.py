@@ -65,6 +65,10 @@ class ExtractedSubgraphs:
     """``[N]`` nodes of the environmental subgraph: connected, disjoint from the causal one."""
     environmental_score: Floats | None = None
     """``[N]`` evidence of a node for the environment, if an extractor learns it separately."""
+    causal_samples: Bools | None = None
+    """``[S, N]`` nodes of sampled causal subgraphs, if an extractor samples them."""
+    environmental_samples: Bools | None = None
+    """``[S, N]`` nodes of sampled environmental subgraphs, if an extractor samples them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

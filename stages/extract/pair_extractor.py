@@ -57,6 +57,8 @@ class PairOptions:
     """Penalty in nats for keeping a whole graph."""
     partners: int = 8
     """Pairs of partners over which node scores are averaged."""
+    subgraph_samples: int = 0
+    """Subgraphs that are sampled from every graph; 0 samples none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,6 +236,7 @@ def extract(
         causal,
         np.where(has_environmental[owner], environmental, remainder),
         scores[1],
+        *(sample_subgraphs(data.graphs, scores, options.subgraph_samples, seed) or (None, None)),
     )
     held_out_scores = quality["causal"]["held_out_scores"]
     return Extraction(
@@ -278,6 +281,33 @@ def connected_subgraphs(
     keep[top_nodes(table, score, 1)[none_kept, 0]] = True
     exceptions = {"nothing": int(none_kept.sum()), "everything": int(all_kept.sum())}
     return largest_component(table, keep), exceptions
+
+
+def sample_subgraphs(
+    table: GraphTable, scores: list[Floats], count: int, seed: int
+) -> tuple[Bools, Bools] | None:
+    """Sample causal and environmental subgraphs, ``[count, N]`` each; None if ``count`` is 0.
+
+    As in the paper, a node is kept with the probability of its score. Components must be connected,
+    so the largest connected part of a sample is taken; if no node was kept, it is the best node. An
+    environmental sample excludes the nodes of the causal one, and may be empty.
+    """
+    if not count:
+        return None
+    stream = rng(seed, "extract", "pair", "subgraph samples")
+    owner, counts = row_indices(table.node_ptr), table.num_nodes
+    best = top_nodes(table, scores[0], 1)[:, 0]
+    causal_samples, environmental_samples = [], []
+    for _ in range(count):
+        uniform = stream.random((2, table.total_nodes))
+        causal = uniform[0] < scores[0]
+        empty = (np.bincount(owner, causal, minlength=len(table)) == 0) & (counts > 0)
+        causal[best[empty]] = True
+        causal = largest_component(table, causal)
+        causal_samples.append(causal)
+        environmental = (uniform[1] < scores[1]) & ~causal
+        environmental_samples.append(largest_component(table, environmental))
+    return np.stack(causal_samples), np.stack(environmental_samples)
 
 
 def _train(

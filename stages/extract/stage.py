@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SUBGRAPHS_FILE = "subgraphs.safetensors"
 QUALITY_FILE = "quality.json"
 HISTORY_FILE = "history.json"
+MAX_SAMPLES = 64
+"""Maximum number of sampled subgraphs per graph."""
 JSON_FILES = {QUALITY_FILE: JsonFile(ExtractorQuality), HISTORY_FILE: JsonFile(list[EpochLoss])}
 
 
@@ -61,6 +63,9 @@ class ExtractConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Penalty in nats for keeping a whole graph (``pair``)."""
     partners: int = 8
     """Pairs of partners over which node scores are averaged (``pair``)."""
+    subgraph_samples: int = 0
+    """Subgraphs to sample from every graph with the node scores as probabilities, as in the paper
+    (``pair``). Splicing then uses the samples; with 0 it uses the subgraph above a threshold."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device for training; ``auto`` is CUDA if available."""
 
@@ -72,6 +77,15 @@ def resolve(config: ExtractConfig) -> ExtractConfig:
             raise UsageError(f"{name} must be at least 1; got {getattr(config, name)}")
     if config.max_causal_nodes < 2:
         raise UsageError(f"max_causal_nodes must be at least 2; got {config.max_causal_nodes}")
+    if not 0 <= config.subgraph_samples <= MAX_SAMPLES:
+        raise UsageError(
+            f"subgraph_samples must be in 0..{MAX_SAMPLES}; got {config.subgraph_samples}"
+        )
+    if config.subgraph_samples and config.extractor != "pair":
+        raise UsageError(
+            "subgraph_samples needs node probabilities, which only the pair extractor learns. Use "
+            "`extractor = pair`."
+        )
     return config
 
 
@@ -100,6 +114,10 @@ def run(
         "causal": subgraphs.causal.astype(np.uint8),
         "environmental": subgraphs.environmental.astype(np.uint8),
     }
+    for name in ("causal_samples", "environmental_samples"):
+        samples = getattr(subgraphs, name)
+        if samples is not None:
+            arrays[name] = samples.astype(np.uint8)
     draft.write_arrays(SUBGRAPHS_FILE, arrays)
     for name, weights in extraction.weights.items():
         draft.write_arrays(f"{name}.safetensors", weights)
@@ -138,6 +156,7 @@ def _extract(
             epochs=config.node_epochs,
             size_penalty=config.size_penalty,
             partners=config.partners,
+            subgraph_samples=config.subgraph_samples,
         )
         return pair_extractor.extract(
             data, pair_options, seed=config.seed, device=device, progress=progress
@@ -242,4 +261,5 @@ STAGE = Stage(
     one_thread=True,
     seeds=lambda config: {"extract": config.seed},
     local_options=("device",),
+    added_options={"subgraph_samples": 0},
 )

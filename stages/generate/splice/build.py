@@ -52,6 +52,8 @@ def build_splicer(
 
     ``causal`` is the pool of causal subgraphs if it exists already.
     """
+    if option != 3:
+        inputs = inputs.with_samples()
     train, rows = inputs.train, len(inputs.train)
     lead: ComponentPool
     if option == 3:

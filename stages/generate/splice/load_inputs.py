@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,33 @@ class SpliceInputs:
     next_id: int
     left_out: dict[str, int]
     """Number of training graphs that cannot be spliced whole, by reason."""
+    samples: tuple[Bools, Bools] | None = None
+    """``[S, N]`` nodes of sampled causal and environmental subgraphs, if the extractor has them."""
+
+    def with_samples(self) -> SpliceInputs:
+        """Return inputs with one row per sampled subgraph: S copies of the training graphs.
+
+        Without samples these are the inputs themselves.
+        """
+        if self.samples is None:
+            return self
+        count = len(self.samples[0])
+        causal, environmental = (samples.reshape(-1) for samples in self.samples)
+        train = self.train.take(np.tile(np.arange(len(self.train)), count))
+        if is_molecular(self.corpus.info):
+            causal, environmental = round_subgraphs_to_units(train, causal)
+        return replace(
+            self,
+            train=train,
+            graph_id=np.tile(self.graph_id, count),
+            y=np.tile(self.y, (count, 1)),
+            classes=np.tile(self.classes, count),
+            labelled=np.tile(self.labelled, count),
+            causal=causal,
+            environmental=environmental,
+            cuttable=None if self.cuttable is None else np.tile(self.cuttable, count),
+            samples=None,
+        )
 
 
 def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Corpus:
@@ -102,9 +129,9 @@ def load_inputs(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Splic
     train = training_graphs(corpus, ("graph_id", "y"), "splice")
     graph_id = train.dense("graph", "graph_id")
     y = train.dense("graph", "y")
-    causal = environmental = None
+    causal = environmental = samples = None
     if "extractor" in inputs:
-        causal, environmental = _read_subgraphs(inputs["extractor"], graph_id, train)
+        causal, environmental, samples = _read_subgraphs(inputs["extractor"], graph_id, train)
         if is_molecular(info):
             causal, environmental = round_subgraphs_to_units(train, causal)
     bridge_source: BridgeSource | None = None
@@ -132,6 +159,7 @@ def load_inputs(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Splic
             "without_label": int((~labelled).sum()),
             "not_connected": int((~connected).sum()),
         },
+        samples=samples,
     )
 
 
@@ -163,8 +191,10 @@ def _require_splicable(info: CorpusInfo, corpus: Corpus) -> None:
         )
 
 
-def _read_subgraphs(artifact: Artifact, graph_id: Ints, train: GraphTable) -> tuple[Bools, Bools]:
-    """Return the nodes of causal and of environmental subgraphs, ``[N]`` each."""
+def _read_subgraphs(
+    artifact: Artifact, graph_id: Ints, train: GraphTable
+) -> tuple[Bools, Bools, tuple[Bools, Bools] | None]:
+    """Return the nodes of causal and of environmental subgraphs, ``[N]`` each, and of samples."""
     where = f"{artifact.location.url}/subgraphs.safetensors"
     arrays = read_arrays(artifact.location, "subgraphs.safetensors")
     ids = array(arrays, "graph_id", "int64", (None,), where)
@@ -176,8 +206,14 @@ def _read_subgraphs(artifact: Artifact, graph_id: Ints, train: GraphTable) -> tu
             "extractor on this corpus: `gsx pretrain extract`."
         )
     shape = (train.total_nodes,)
-    causal = array(arrays, "causal", "uint8", shape, where)
-    return causal == 1, array(arrays, "environmental", "uint8", shape, where) == 1
+    causal = array(arrays, "causal", "uint8", shape, where) == 1
+    environmental = array(arrays, "environmental", "uint8", shape, where) == 1
+    if "causal_samples" not in arrays:
+        return causal, environmental, None
+    causal_samples = array(arrays, "causal_samples", "uint8", (None, *shape), where) == 1
+    sampled = (len(causal_samples), *shape)
+    environmental_samples = array(arrays, "environmental_samples", "uint8", sampled, where) == 1
+    return causal, environmental, (causal_samples, environmental_samples)
 
 
 def _require_parent(artifact: Artifact, corpus: Corpus, what: str, command: str) -> None:

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from gsx.errors import RecipeError
+from gsx.errors import RecipeError, UsageError
 from gsx.pipeline.named_recipes import named_recipe, named_recipes
 from gsx.pipeline.recipe import parse_config, parse_recipe
 from gsx.schema import CorpusInfo, corpus_columns
@@ -114,3 +114,32 @@ def test_a_recipe_file_with_a_recipe():
         '[prepare]\ndataset = "motif-size"\n[augment]\nrecipe = "drop-node"\nrate = 0.3', "own.toml"
     )
     assert (recipe.configs["augment"].method, recipe.configs["augment"].rate) == ("drop-node", 0.3)
+
+
+def test_pretraining_options_of_a_recipe_are_valid_and_are_defaults_of_a_file():
+    for recipe in RECIPES.values():
+        assert set(recipe.pretrain) <= set(recipe.pretrained)
+        for stage, options in recipe.pretrain.items():
+            parse_config(stage, options, recipe.name)
+    text = """
+        [prepare]
+        dataset = "motif-size"
+        [extract]
+        subgraph_samples = 2
+        [bridge]
+        [generate]
+        recipe = "paper-literal"
+        ratio = 1
+    """
+    configs = parse_recipe(text, "r.toml").configs
+    assert configs["extract"].extractor == "pair"
+    assert configs["extract"].subgraph_samples == 2  # the file wins
+    assert configs["bridge"].kl_weight == 0.1
+    assert configs["generate"].bridge_count == "sampled"
+
+
+def test_samples_need_node_probabilities():
+    with pytest.raises(UsageError, match="subgraph_samples needs node probabilities"):
+        parse_config("extract", {"subgraph_samples": 2}, "test")
+    with pytest.raises(UsageError, match=r"subgraph_samples must be in 0\.\.64; got 65"):
+        parse_config("extract", {"extractor": "pair", "subgraph_samples": 65}, "test")

@@ -1,5 +1,7 @@
 """Both extractors on small synthetic graphs: properties and accuracy of causal subgraphs."""
 
+import dataclasses
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from gsx.stages.extract.pair_extractor import (
     PairOptions,
     connected_subgraphs,
     otsu_threshold,
+    sample_subgraphs,
     target_groups,
 )
 from gsx.stages.extract.posterior_training import PosteriorOptions
@@ -261,3 +264,43 @@ def test_largest_penalty_with_a_tolerable_loss_is_chosen():
     )
     assert penalty == 2
     assert [trial["above_best"] for trial in trials] == [0.4, 0.005, 0]
+
+
+def test_sampled_subgraphs_follow_the_node_probabilities():
+    star = nx.star_graph(9)  # the hub is always kept, so every sample is connected
+    table = labelled_table([star] * 200, [[1, 0]] * 200, [0] * 200)
+    probability = np.tile(np.r_[1.0, np.linspace(0, 0.8, 9)], 200)
+    environmental = np.zeros(len(probability))
+    causal, none = sample_subgraphs(table, [probability, environmental], 20, seed=3)
+    assert causal.shape == (20, 2000)
+    kept = causal.reshape(20, 200, 10).mean(axis=(0, 1))
+    assert np.abs(kept - probability[:10]).max() < 0.04  # 4 standard errors of 4,000 draws
+    assert not none.any()
+    again, _ = sample_subgraphs(table, [probability, environmental], 20, seed=3)
+    np.testing.assert_array_equal(again, causal)
+    assert sample_subgraphs(table, [probability, environmental], 0, seed=3) is None
+
+
+def test_sampled_subgraphs_are_connected_disjoint_and_never_empty():
+    table = lollipops(40)
+    half = np.full(table.total_nodes, 0.5)
+    for score in (half, np.zeros(table.total_nodes)):
+        causal, environmental = sample_subgraphs(table, [score, half], 5, seed=0)
+        assert not (causal & environmental).any()
+        for sample in causal:
+            parts, _ = induced_subgraphs(table, sample)
+            assert (parts.num_nodes > 0).all()
+            assert is_connected(parts).all()
+        for sample in environmental:
+            parts, _ = induced_subgraphs(table, sample)
+            assert is_connected(parts.filter(parts.num_nodes > 0)).all()
+    assert len(np.unique(causal, axis=0)) == 1  # probability 0: the best node
+
+
+def test_the_pair_extractor_samples_only_on_request():
+    _, without = run(pair_extractor, PAIR, lollipops(24))
+    assert without.subgraphs.causal_samples is None
+    sampling = dataclasses.replace(PAIR, subgraph_samples=3)
+    _, extraction = run(pair_extractor, sampling, lollipops(24))
+    assert extraction.subgraphs.causal_samples.shape == (3, len(extraction.subgraphs.score))
+    np.testing.assert_array_equal(extraction.subgraphs.causal, without.subgraphs.causal)
