@@ -6,7 +6,7 @@ TORCH  := $(shell grep '^torch==' constraints.txt)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo corpora test check fuzz stress static bench experiments lock docs golden clean
+.PHONY: help setup demo corpora test check fuzz stress static bench experiments lock docs site golden clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,10 @@ docs: setup ## Regenerate docs/cli.md, the tables of docs/results.md and the res
 	$(BIN)/python -c "from gsx.cli.recipes import recipe_reference as page; print(page(), end='')" > docs/recipes.md
 	$(BIN)/python -m experiments.update_docs
 	$(BIN)/python docs/figures/results.py
+
+site: setup ## Build the documentation site into build/site; open build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 golden: setup ## Rewrite the golden artifacts of the tests; review the diff
 	$(BIN)/python tests/support/make_golden.py
