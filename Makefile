@@ -93,6 +93,7 @@ docs: setup ## Regenerate docs/cli.md, the tables of docs/results.md and the res
 	$(BIN)/python -c "from gsx.cli.recipes import recipe_reference as page; print(page(), end='')" > docs/recipes.md
 	$(BIN)/python -m experiments.update_docs
 	$(BIN)/python docs/figures/results.py
+	$(BIN)/python docs/figures/forest.py
 
 site: setup ## Build the documentation site into build/site; open build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

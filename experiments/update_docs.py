@@ -1,15 +1,16 @@
 """Update the tables of ``docs/results.md`` from the result files.
 
 ``python -m experiments.update_docs`` (part of ``make docs``) replaces the text between
-``<!-- results: DATASET … -->``, ``<!-- field -->`` or ``<!-- selection rules -->`` and
-``<!-- end -->``. All other text stays unchanged. It also writes ``results/selection-rules.json``.
+``<!-- results: DATASET … -->``, ``<!-- field -->``, ``<!-- differences: SUITE -->`` or
+``<!-- selection rules -->`` and ``<!-- end -->``. All other text stays unchanged. It also writes
+``results/selection-rules.json``.
 """
 
 from __future__ import annotations
 
 import re
 
-from experiments.analysis import selection_rules
+from experiments.analysis import differences, selection_rules
 from experiments.analysis.baseline_comparison import comparison
 from experiments.suite import RESULTS, ROOT
 from gsx.stages.train.results_table import (
@@ -33,6 +34,7 @@ def update_tables(text: str) -> str:
         lambda match: f"{match[1]}\n{_tables(cells, match[2].split())}\n\n{match[3]}", text
     )
     tables = {
+        "differences: recommend": differences.table("recommend"),
         "field": comparison(RESULTS / "field", PUBLISHED),
         "selection rules": selection_rules.table(selection_rules.summary(RESULTS)),
     }

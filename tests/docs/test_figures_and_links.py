@@ -41,7 +41,7 @@ MEASURED = [
 SOURCE = r"<!-- ((?:bench/)?results/[^:>]+?\.(?:json|csv)): (.+?) -->"
 FIGURE = re.compile(r"([-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)" + SOURCE)
 GENERATED = re.compile(
-    r"<!-- (?:results: [^>]+|field|baselines|selection rules) -->\n"
+    r"<!-- (?:results: [^>]+|differences: [^>]+|field|baselines|selection rules) -->\n"
     r".*?<!-- end -->",
     flags=re.S,
 )
@@ -250,11 +250,12 @@ def test_every_figure_column_has_sources(name):
         assert not re.search(r"\d", FIGURE.sub("", cell)), f"{name}: no source for `{cell}`"
 
 
-def test_the_results_figure_is_up_to_date():
+@pytest.mark.parametrize(("script", "picture"), [("results", "results"), ("forest", "recommended")])
+def test_a_results_figure_is_up_to_date(script, picture):
     drawn = subprocess.run(
-        [sys.executable, ROOT / "docs" / "figures" / "results.py", "--stdout"],
+        [sys.executable, ROOT / "docs" / "figures" / f"{script}.py", "--stdout"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert drawn.stdout == (ROOT / "docs" / "figures" / "results.svg").read_text(), (
-        "run `python docs/figures/results.py`"
+    assert drawn.stdout == (ROOT / "docs" / "figures" / f"{picture}.svg").read_text(), (
+        f"run `python docs/figures/{script}.py`"
     )
