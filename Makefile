@@ -27,7 +27,7 @@ endif
 	@touch $@
 
 demo: setup ## Build an OOD corpus in ./artifacts, verify it, and train with and without it (minutes)
-	@GSX_STORE=$(or $(GSX_STORE),artifacts) $(BIN)/python examples/demo.py
+	@GSX_STORE=$(or $(GSX_STORE),artifacts) $(BIN)/gsx demo
 
 # Batches: `make -j2 corpora DATASETS="motif-size motif-base" GENERATE="--workers 2"`. Each dataset has a
 # link to the manifest of its corpus, so that make skips it while code and options are unchanged.

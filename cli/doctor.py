@@ -11,6 +11,7 @@ import click
 
 from gsx.cli.options import json_option, store_option
 from gsx.cli.output import echo, format_table, print_json
+from gsx.errors import UsageError
 
 if TYPE_CHECKING:
     from gsx.storage.doctor import Check
@@ -19,13 +20,24 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 @click.command(short_help="Check the store, devices, versions and threads.")
+@click.option(
+    "--report",
+    "as_report",
+    is_flag=True,
+    help="Print the text for a bug report: versions and platform, no paths.",
+)
 @store_option
 @json_option
-def doctor(*, store: str | None, as_json: bool) -> None:
+def doctor(*, store: str | None, as_report: bool, as_json: bool) -> None:
     """Check the store and this machine for everything that gsx needs.
 
     Exit code 3 if a check fails. Test files are removed, and no credentials are printed.
     """
+    if as_report:
+        if as_json:
+            raise UsageError("--report and --json exclude each other; give one of them")
+        echo(*_bug_report())
+        return
     from gsx.storage.artifacts.store import Store
     from gsx.storage.doctor import check_store
 
@@ -50,6 +62,13 @@ def doctor(*, store: str | None, as_json: bool) -> None:
             echo(*format_table(lines, ("", "", ""))[1:])
     if not ok:
         raise click.exceptions.Exit(3)
+
+
+def _bug_report() -> list[str]:
+    """Return lines with versions, platform and threads; they name no store, path or user."""
+    checks = [*_check_versions(), *_check_devices(), _check_extensions(), *_check_threads()]
+    rows = [(check.name, " ".join(check.found.splitlines())) for check in checks]
+    return format_table([("platform", platform.platform()), *rows], ("", ""))[1:]
 
 
 def _check_devices() -> list[Check]:

@@ -14,6 +14,7 @@ from gsx import __version__
 from gsx.cli.augment import augment
 from gsx.cli.compare import compare
 from gsx.cli.datasets import datasets
+from gsx.cli.demo import demo
 from gsx.cli.describe import describe
 from gsx.cli.diff import diff
 from gsx.cli.doctor import doctor
@@ -53,6 +54,7 @@ def cli() -> None:
 
 
 for _command in (
+    demo,
     fetch,
     prepare,
     describe,

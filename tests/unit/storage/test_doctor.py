@@ -1,9 +1,11 @@
 """`gsx doctor` probes a store and a machine, and leaves nothing behind."""
 
 import json
+import platform
 
 import pytest
 
+from gsx import __version__
 from tests.support.artifacts import gsx
 from tests.support.remote_stores import ACCESS, SECRET, ignore_unclosed_sessions
 
@@ -55,3 +57,14 @@ def test_an_unusable_store_is_reported_with_an_exit_code(faulty_stores, s3, url,
     text = gsx("doctor", "--store", url).out
     assert found in text
     assert "\\n" not in text
+
+
+def test_the_text_for_a_bug_report_names_versions_and_no_paths(tmp_path):
+    text = gsx("doctor", "--report", "--store", tmp_path / "secret").out
+    rows = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert rows["gsx"] == __version__
+    assert rows["platform"] == platform.platform()
+    assert {"python", "torch", "cpu", "loops"} <= rows.keys()
+    assert str(tmp_path) not in text
+    assert not (tmp_path / "secret").exists()
+    assert "exclude each other" in gsx("doctor", "--report", "--json").err
