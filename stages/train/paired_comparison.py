@@ -17,6 +17,7 @@ from gsx.stages.train.confidence_intervals import LEVEL, resample_counts, resamp
 from gsx.stages.train.evaluate import is_classical, load_classical, load_model
 from gsx.stages.train.metrics import DIGITS, lower_is_better, score
 from gsx.stages.train.predictions import PREDICTIONS, predict_splits, read_labels
+from gsx.stages.train.result_documents import MODEL_KEYS, require_fields
 from gsx.stages.train.results_table import result_files
 from gsx.stages.train.stage import WEIGHTS
 from gsx.storage.artifacts.store import Artifact
@@ -75,6 +76,7 @@ def compare_methods(
             continue
         if document.get("sealed"):
             raise UsageError(f"{path} is sealed. Run `gsx unseal {folder}` after the last run.")
+        require_fields(path, document, *MODEL_KEYS)
         runs[document["dataset"], document["method"], document["seed"]] = document
     for name in (method, baseline):
         if not any(key[1] == name for key in runs):
