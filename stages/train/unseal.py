@@ -11,7 +11,7 @@ import numpy as np
 from gsx.errors import ArtifactError, UsageError
 from gsx.stages.train.data import TEST
 from gsx.stages.train.metrics import score
-from gsx.stages.train.predictions import PREDICTIONS, read_labels
+from gsx.stages.train.predictions import PREDICTIONS, read_labels, require_finite
 from gsx.stages.train.result_documents import MODEL_KEYS, require_fields
 from gsx.stages.train.results_table import result_files, result_json
 from gsx.storage.artifacts.atomic_files import atomic_write
@@ -90,5 +90,6 @@ def test_scores(model: Artifact, corpus_artifact: Artifact) -> dict[str, float |
                 f"{model.location.url}/{PREDICTIONS}: `{split}` has the shape {logits.shape}, its "
                 f"labels {y.shape}. Train the model again with `--force`."
             )
-        scores[split] = score(corpus.info.metric, corpus.info.task, logits, y)
+        values = require_finite(logits)
+        scores[split] = score(corpus.info.metric, corpus.info.task, values, y)
     return scores
