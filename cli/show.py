@@ -19,10 +19,16 @@ from gsx.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gsx.storage.artifacts.manifest import Manifest
     from gsx.storage.artifacts.origin import Origin
     from gsx.storage.artifacts.store import Artifact, Store
 
+MAX_WARNINGS = 100
+"""Warnings that are printed."""
+MAX_VALUE = 2_000
+"""Characters of an option that are printed."""
 MAX_EXAMPLES = 10
 """Examples of left-out items that are printed."""
 
@@ -81,14 +87,24 @@ def show(
         echo(*_format_corpus(resolved))
     if isinstance(manifest.summary.get("quality"), dict):
         echo(*format_quality(manifest.summary["quality"]))
-    for warning in manifest.warnings:
-        echo(*wrap(f"warning: {warning}").split("\n"))
+    echo(*_format_warnings(manifest.warnings))
     for dropped in manifest.dropped:
         echo(f"left out: {dropped.count:,} {dropped.reason}")
         for example in dropped.examples[:MAX_EXAMPLES]:
             echo(f"  {example}")
         if dropped.count > min(MAX_EXAMPLES, len(dropped.examples)) and dropped.examples:
             echo("  …  (`--json` lists them)")
+
+
+def _format_warnings(warnings: Sequence[str]) -> list[str]:
+    lines = [
+        line
+        for warning in warnings[:MAX_WARNINGS]
+        for line in wrap(f"warning: {warning}").split("\n")
+    ]
+    if len(warnings) > MAX_WARNINGS:
+        lines.append(f"… and {len(warnings) - MAX_WARNINGS:,} more warnings (`--json` lists them)")
+    return lines
 
 
 def _tags(store: Store, manifest: Manifest) -> list[str]:
@@ -164,7 +180,8 @@ def _format_recipes(recommendation: Artifact) -> list[str]:
 
 
 def _format_value(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}… (`--json` prints it whole)"
 
 
 def _format_corpus(corpus: Artifact) -> list[str]:

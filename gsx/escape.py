@@ -14,6 +14,8 @@ MAX_NAME_LENGTH = 100
 """Longest column or property name that is written to a table or a molecule."""
 FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 """Beginning of a cell that spreadsheets run as a formula: also = + - @ in full width."""
+CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"
+"""Characters that control a terminal or the direction of text, except tabs and line feeds."""
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 """Number that begins like a formula and is none."""
 _MARKDOWN = re.compile(r"[\\`*\[\]|~$]|&(?=#?\w+;)|(?<!\w)_|_(?!\w)")
@@ -116,6 +118,11 @@ def spreadsheet_text(text: str) -> str:
     ("'=1+1", '-1.5', 'a = b')
     """
     return f"'{text}" if re.match(FORMULA, text) and not re.fullmatch(NUMBER, text) else text
+
+
+def without_controls(text: str) -> str:
+    r"""Return text with escapes such as ``\x1b`` in place of `CONTROL` characters."""
+    return re.sub(CONTROL, lambda match: printable(match[0]), text)
 
 
 def column_names(names: Iterable[str], taken: Iterable[str] = (), prefix: str = "") -> list[str]:

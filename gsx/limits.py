@@ -113,6 +113,8 @@ class Timeout:
 
 MANIFEST_BYTES = Limit("manifest_bytes", 256 << 20)
 """Bytes of a manifest, and of the manifests of a lineage together."""
+MANIFEST_DETAILS_BYTES = Limit("manifest_details_bytes", 8 << 20)
+"""Bytes of a manifest without its list of files: small JSON values are large in memory."""
 FILES = Limit("files", 1_000_000)
 """Files of an artifact."""
 ENTRIES = Limit("entries", 4_000_000)
@@ -157,7 +159,8 @@ DOWNLOAD = Timeout("download", 30.0)
 """Seconds without enough bytes after which the download of a raw file fails."""
 
 LIMITS = (
-    *(MANIFEST_BYTES, FILES, ENTRIES, ANCESTORS, JSON_BYTES, STATISTICS_BYTES, ARRAYS_BYTES),
+    *(MANIFEST_BYTES, MANIFEST_DETAILS_BYTES, FILES, ENTRIES, ANCESTORS),
+    *(JSON_BYTES, STATISTICS_BYTES, ARRAYS_BYTES),
     *(DECODED_BYTES, COLUMNS, ROW_CHARACTERS, ROWS, UNPACKED_BYTES, EXPANDED_BYTES),
     *(NODES, LABEL_VALUES, HTTP, LIST, DOWNLOAD),
 )

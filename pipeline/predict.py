@@ -42,7 +42,7 @@ from gsx.stages.train.ensemble import (
 from gsx.stages.train.evaluate import check_model_fits
 from gsx.stages.train.known_categories import describe_unknown_categories
 from gsx.stages.train.model_set import common_rule, require_distinct
-from gsx.stages.train.predictions import all_node_logits, graph_predictor
+from gsx.stages.train.predictions import all_node_logits, graph_predictor, require_finite
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.portable_copies import identity
@@ -216,10 +216,14 @@ def _predict(ensemble: Ensemble, graphs: GraphTable) -> Prediction:
     """Return the prediction for graphs ``[G]``, which may be none."""
     if not len(graphs):
         logits = [np.zeros((0, len(ensemble.outputs)))] * len(ensemble.models)
-        return combine(ensemble.task, logits)
+        return _combine(ensemble, logits)
     with one_thread():
         logits = [graph_predictor(model, ensemble.device)(graphs) for model in ensemble.models]
-    return combine(ensemble.task, logits)
+    return _combine(ensemble, logits)
+
+
+def _combine(ensemble: Ensemble, logits: list[Array]) -> Prediction:
+    return combine(ensemble.task, [require_finite(values) for values in logits])
 
 
 def _predict_nodes(
@@ -248,7 +252,7 @@ def _predict_nodes(
             "env_id": source.dense("node", "node_env_id")[rows],
         }
         block |= _label_columns(source.dense("node", "node_y")[rows], corpus.info, taken=block)
-        prediction = combine(ensemble.task, [values[rows] for values in logits])
+        prediction = _combine(ensemble, [values[rows] for values in logits])
         yield _predicted_block(ensemble, block, prediction, None)
 
 

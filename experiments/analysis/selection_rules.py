@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.suite import RESULTS
-from gsx.stages.train.results_table import REQUIRED_KEYS
+from gsx.stages.train.result_documents import REQUIRED_KEYS
 
 FILE = RESULTS / "selection-rules.json"
 TAIL = 0.25

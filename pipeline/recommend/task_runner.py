@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from safetensors.numpy import load_file
-
 from gsx.pipeline.recommend.worker import SECONDS, Task, predict_validation
 from gsx.ragged import Array
 from gsx.stages.block_executor import BlockExecutor
 from gsx.storage.artifacts.draft import Draft
+from gsx.storage.artifacts.location import Location
+from gsx.storage.corpora.artifact_files import read_arrays
 
 OnTask = Callable[[int, int, str], None]
 """Receives the number of finished tasks, of all tasks so far, and a note."""
@@ -32,7 +32,7 @@ class TaskRunner:
         """Return the result of every task, by name."""
         self._total += len(tasks)
         results = {
-            name: load_file(self._draft.content / _unit(name))
+            name: read_arrays(Location.at(self._draft.content), _unit(name))
             for name in tasks
             if self._draft.find_finished(_unit(name)) is not None
         }

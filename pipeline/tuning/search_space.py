@@ -129,7 +129,7 @@ def read_search_space(path: Path, method_name: str = "g-splice") -> SearchSpace:
         raise RecipeError(f"no file {path}. Write one, or leave `--space` out.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also integers of many digits, deep nesting
         raise RecipeError(f"{path.name} is not TOML: {error}") from error
     method = METHODS[method_name]
     values, sections = dict(method.values), (*method.sections, "train")

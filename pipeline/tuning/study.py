@@ -17,9 +17,11 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from gsx import typed_values
-from gsx.errors import StoreError, UsageError
+from gsx.errors import ArtifactError, StoreError, UsageError
+from gsx.limits import JSON_BYTES
 from gsx.pipeline.tuning.search_space import SearchSpace
 from gsx.seeds import rng, stream_key
+from gsx.storage.artifacts.safe_files import make_directory, open_regular, stamp_of
 
 if TYPE_CHECKING:
     import optuna
@@ -77,7 +79,7 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna, self._space, self._seed = optuna, space, seed
         self._larger_is_better, self._path = larger_is_better, path
-        exists = path.is_file() and path.stat().st_size > 0
+        exists = self._require_readable() > 0
         try:
             storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
             if exists:
@@ -97,6 +99,25 @@ class Study:
             RecursionError,
         ) as error:
             raise self._unreadable(str(error)) from error
+
+    def _require_readable(self) -> int:
+        """Return the size of the journal; raise StoreError if it is a link, special or too large.
+
+        Optuna opens the journal by its path, and appends to it.
+        """
+        folder = self._path.parent
+        try:
+            with open_regular(folder.parent, f"{folder.name}/{self._path.name}") as stream:
+                size = stamp_of(stream).size
+        except FileNotFoundError:
+            return 0
+        except ArtifactError as error:
+            raise self._unreadable(str(error)) from error
+        if size > JSON_BYTES.value:
+            raise self._unreadable(
+                f"it has more than {JSON_BYTES.value:,} bytes; {JSON_BYTES.variable} is the limit"
+            )
+        return size
 
     def resume(self) -> None:
         """Enqueue the trials that an earlier run did not finish."""
@@ -217,7 +238,8 @@ class Study:
 @contextlib.contextmanager
 def study_lock(path: Path) -> Iterator[None]:
     """Lock a study, so that only one process works on it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent.parent, path.parent.name)  # not a link to another folder
     lock = FileLock(path.with_suffix(".lock"))
     try:
         lock.acquire(timeout=0)

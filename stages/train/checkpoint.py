@@ -10,11 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+import msgspec
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from gsx import typed_values
+from gsx.errors import StoreError
 from gsx.stages.nn.training_loop import torch_stream
 from gsx.storage.artifacts.atomic_files import translate_safetensors_errors
 from gsx.storage.artifacts.draft import Draft
@@ -23,6 +27,21 @@ if TYPE_CHECKING:
     from gsx.stages.train.trainer import Trainer, TrainingResult
 
 NAME = "checkpoint-{epoch:05}.safetensors"
+_UNREADABLE = (
+    *(AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError),
+    *(SafetensorError, msgspec.MsgspecError),
+)
+"""Errors of a file with other content than `save` writes; a store may come from anybody."""
+
+
+class _State(TypedDict):
+    """Values of a checkpoint that are no tensors."""
+
+    curves: list[dict[str, float | None]]
+    """Scores of every epoch."""
+    kept: dict[str, int]
+    """Selection rule → epoch whose weights it keeps."""
+    averaged_steps: int
 
 
 def save(draft: Draft, trainer: Trainer, result: TrainingResult) -> None:
@@ -40,7 +59,7 @@ def save(draft: Draft, trainer: Trainer, result: TrainingResult) -> None:
         values = {name: torch.from_numpy(value) for name, value in selected.weights.items()}
         arrays |= {f"kept.{rule}.{name}": value for name, value in values.items()}
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in arrays.items()}
-    state = {
+    described: _State = {
         "curves": result.curves,
         "kept": {rule: selected.epoch for rule, selected in result.selected.items()},
         "averaged_steps": 0 if trainer.ema is None else trainer.ema.steps,
@@ -48,7 +67,7 @@ def save(draft: Draft, trainer: Trainer, result: TrainingResult) -> None:
 
     def write(path: Path) -> None:
         with translate_safetensors_errors():
-            save_file(tensors, path, metadata={"facts": json.dumps(state)})
+            save_file(tensors, path, metadata={"facts": json.dumps(described)})
 
     epochs = len(result.curves)
     draft.write(NAME.format(epoch=epochs), write)
@@ -70,18 +89,32 @@ def checkpoint_path(draft: Draft, epoch: int) -> Path | None:
 
 def restore(draft: Draft, trainer: Trainer, result: TrainingResult, epochs: int) -> int:
     """Load the newest checkpoint and return the number of finished epochs; 0 without one."""
-    from safetensors import safe_open
-
-    from gsx.stages.train.trainer import Selected
-
     finished = next(
         (epoch for epoch in range(epochs, 0, -1) if draft.find_finished(NAME.format(epoch=epoch))),
         0,
     )
     if not finished:
         return 0
-    with safe_open(draft.content / NAME.format(epoch=finished), framework="pt") as file:
+    path = draft.content / NAME.format(epoch=finished)
+    try:
+        _load(path, trainer, result, finished)
+    except _UNREADABLE as error:
+        raise StoreError(
+            f"{path} is not a checkpoint of this training run ({error}). `gsx gc --delete` removes "
+            "the draft; then run the command again."
+        ) from error
+    return finished
+
+
+def _load(path: Path, trainer: Trainer, result: TrainingResult, finished: int) -> None:
+    """Load the checkpoint written after ``finished`` epochs."""
+    from safetensors import safe_open
+
+    from gsx.stages.train.trainer import Selected
+
+    with safe_open(path, framework="pt") as file:
         state = json.loads(file.metadata()["facts"])
+        typed_values.convert(state, _State)
         arrays: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     for prefix, module in _modules(trainer).items():
         module.load_state_dict(_with_prefix(arrays, prefix))
@@ -95,7 +128,6 @@ def restore(draft: Draft, trainer: Trainer, result: TrainingResult, epochs: int)
         tensors = _with_prefix(arrays, f"kept.{rule}")
         weights = {name: value.numpy() for name, value in tensors.items()}
         result.selected[rule] = Selected(epoch, weights)
-    return finished
 
 
 def _restore_dropout(trainer: Trainer, state: Tensor, finished: int) -> None:

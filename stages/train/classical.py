@@ -29,7 +29,10 @@ from gsx.stages.classical.features import (
 )
 from gsx.stages.classical.fingerprints import BITS, with_smiles
 from gsx.stages.classical.linear import LinearModel, fit_linear
+from gsx.stages.classical.node_neighborhoods import COMPONENTS
+from gsx.stages.classical.wl_counts import BIN_BITS
 from gsx.stages.graphs.node_features import COLUMNS
+from gsx.stages.nn.batches import Layers, Size
 from gsx.stages.train.config import TrainConfig
 from gsx.stages.train.data import VALIDATION, read_held_out, read_train
 from gsx.stages.train.metrics import is_better, score
@@ -51,12 +54,12 @@ class ClassicalShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     kind: Literal["wl", "morgan", "size", "mean", "node"]
     counts: Literal["counts", "log", "shares"]
-    rounds: int
+    rounds: Layers
     strength: float
-    features: int
+    features: Size
     """Values per node."""
-    edge_features: int
-    outputs: int
+    edge_features: Size
+    outputs: Size
 
 
 class ClassicalDescription(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -270,6 +273,8 @@ def _columns(shape: ClassicalShape, arrays: dict[str, Array], where: str) -> int
         if "directions" in arrays:
             array(arrays, "center", "float32", (shape.features,), where)
             directions = array(arrays, "directions", "float32", (shape.features, None), where)
+            if directions.shape[1] > BIN_BITS:  # every node has a value per direction
+                raise ArtifactError(f"{where}: more than {BIN_BITS} directions of features.")
             array(arrays, "cuts", "float32", (directions.shape[1], None), where)
         return len(vocabulary) + shares
     if shape.kind == "morgan":
@@ -281,21 +286,36 @@ def _columns(shape: ClassicalShape, arrays: dict[str, Array], where: str) -> int
         if len(coded) and not 0 <= coded[0] <= coded[-1] < shape.features:
             raise ArtifactError(f"{where}: categories of features that do not exist.")
         numeric = array(arrays, "scale", "float64", (shape.features - len(coded),), where)
+        _require_positive(numeric, where)
         return len(numeric) + len(categories) + 1
-    if shape.kind == "node":
-        width = len(array(arrays, "scale", "float32", (None,), where))
-        averaged = width
-        if "components" in arrays:
-            averaged = array(arrays, "components", "float32", (width, None), where).shape[1]
-        return width + 2 * averaged + 1
-    return 2
+    return _node_columns(shape, arrays, where) if shape.kind == "node" else 2
+
+
+def _node_columns(shape: ClassicalShape, arrays: dict[str, Array], where: str) -> int:
+    scale = array(arrays, "scale", "float32", (None,), where)
+    _require_positive(scale, where)
+    averaged = width = len(scale)
+    if width > shape.features:
+        raise ArtifactError(f"{where}: scales of features that do not exist.")
+    if "components" in arrays:
+        averaged = array(arrays, "components", "float32", (width, None), where).shape[1]
+        if averaged > COMPONENTS:
+            raise ArtifactError(f"{where}: more than {COMPONENTS} components of features.")
+    return width + 2 * averaged + 1
+
+
+def _require_positive(scale: Array, where: str) -> None:
+    if not (scale > 0).all():
+        raise ArtifactError(f"{where}: a scale of features is not positive.")
 
 
 def check_classical_fits(model: ClassicalModel, corpus: Corpus) -> None:
     """Raise a ``StageError`` if a corpus has other features or labels than the training corpus."""
     shape = model.shape
     expected = expected_shape(corpus, shape.kind, shape.counts, shape.rounds, shape.strength)
-    if expected != shape or model.task != corpus.info.task:
+    scale = model.space.arrays.get("scale", ()) if shape.kind == "node" else ()
+    is_short = shape.kind == "node" and not corpus.info.sparse and len(scale) != shape.features
+    if is_short or expected != shape or model.task != corpus.info.task:
         raise StageError(
             f"the model does not fit {corpus.info.name}: it predicts {shape.outputs} outputs "
             f"({model.task}) from {shape.features} node and {shape.edge_features} edge features. "

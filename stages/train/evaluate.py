@@ -31,7 +31,7 @@ from gsx.stages.train.node_data import (
     node_backbone_shape,
     read_node_graphs,
 )
-from gsx.stages.train.predictions import all_node_logits, graph_predictor
+from gsx.stages.train.predictions import all_node_logits, graph_predictor, require_finite
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.artifact_files import read_arrays, read_json
 from gsx.storage.corpora.corpus import Corpus
@@ -118,7 +118,7 @@ def _evaluate_graphs(
     for split in sorted(corpus.splits, key=SPLITS.index):
         table = read_split(corpus, split, extra_columns)
         y = table.dense("graph", "y")
-        logits = predict(table)
+        logits = require_finite(predict(table))
 
         def subset_score(selected: Array, logits: Array = logits, y: Array = y) -> dict[str, Any]:
             value = score(info.metric, info.task, logits[selected], y[selected])
@@ -160,6 +160,7 @@ def _score_nodes(logits: Array, graphs: NodeGraphs, info: CorpusInfo) -> dict[st
     """Return the scores of the logits ``[N, C]`` of all source nodes."""
     names = {environment.id: environment.name for environment in info.environments}
     splits, environments = {}, []
+    require_finite(logits)
     for code, split in enumerate(SPLITS[:-1]):
         inside = graphs.split == code
         if not inside.any():

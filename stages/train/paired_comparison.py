@@ -16,7 +16,8 @@ from gsx.seeds import rng
 from gsx.stages.train.confidence_intervals import LEVEL, resample_counts, resampled_scores
 from gsx.stages.train.evaluate import is_classical, load_classical, load_model
 from gsx.stages.train.metrics import DIGITS, lower_is_better, score
-from gsx.stages.train.predictions import PREDICTIONS, predict_splits, read_labels
+from gsx.stages.train.predictions import PREDICTIONS, predict_splits, read_labels, require_finite
+from gsx.stages.train.result_documents import MODEL_KEYS, require_fields
 from gsx.stages.train.results_table import result_files
 from gsx.stages.train.stage import WEIGHTS
 from gsx.storage.artifacts.store import Artifact
@@ -75,6 +76,7 @@ def compare_methods(
             continue
         if document.get("sealed"):
             raise UsageError(f"{path} is sealed. Run `gsx unseal {folder}` after the last run.")
+        require_fields(path, document, *MODEL_KEYS)
         runs[document["dataset"], document["method"], document["seed"]] = document
     for name in (method, baseline):
         if not any(key[1] == name for key in runs):
@@ -139,7 +141,7 @@ def _predictions(
             f"model {model.key[:12]} has no predictions for `{split}` of {corpus.info.name}. "
             "Compare another `--split`."
         )
-    return corpus.info, arrays[split], y
+    return corpus.info, require_finite(arrays[split]), y
 
 
 def paired_bootstrap(dataset: str, metric: str, task: str, runs: Sequence[PairedRun]) -> Comparison:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from gsx.errors import StageError
 from gsx.ragged import Array
 from gsx.schema import ORIGINS, SPLITS
 from gsx.stages.nn.build_network import GraphNetwork, Network
@@ -40,6 +41,17 @@ def predict_splits(
         for split in splits
         if split in corpus.splits
     }
+
+
+def require_finite(logits: Array) -> Array:
+    """Return logits; raise StageError unless all are finite numbers of 32 bits."""
+    with np.errstate(over="ignore"):
+        finite = bool(np.isfinite(logits.astype(np.float32)).all())
+    if not finite:
+        raise StageError(
+            "a model predicts NaN or infinity. Its weights are too large, or its training diverged."
+        )
+    return logits
 
 
 def graph_predictor(

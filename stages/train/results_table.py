@@ -16,8 +16,8 @@ from gsx.errors import UsageError, did_you_mean
 from gsx.escape import latex_text, markdown_text, one_line, spreadsheet_text
 from gsx.stages.train.confidence_intervals import t_interval
 from gsx.stages.train.metrics import arrow, lower_is_better
+from gsx.stages.train.result_documents import published_rows, read_result_file
 
-REQUIRED_KEYS = {"dataset", "method", "seed", "metric", "ood_test"}
 BASELINES = ("baseline", "none", "source", "erm")
 """Names of methods that gains refer to by default, in this order."""
 METHOD_NAMES = {
@@ -94,14 +94,11 @@ def result_files(folder: Path) -> tuple[list[tuple[Path, dict[str, Any]]], int]:
         )
     results, others = [], 0
     for path in sorted([*folder.glob("*.json"), *folder.glob("*/*.json")]):
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: invalid JSON ({error}). Remove the file.") from error
-        if isinstance(document, dict) and document.keys() >= REQUIRED_KEYS:
-            results.append((path, document))
-        else:
+        document = read_result_file(path)
+        if document is None:
             others += 1
+        else:
+            results.append((path, document))
     if not results:
         raise UsageError(
             f"{folder} has no results. Write some with `gsx train … --results {folder} "
@@ -125,11 +122,8 @@ def result_json(document: dict[str, Any]) -> bytes:
 def read_published(path: Path) -> dict[tuple[str, str], tuple[float, float]]:
     """Return published OOD scores (mean, std) by method and dataset; the first row counts."""
     published: dict[tuple[str, str], tuple[float, float]] = {}
-    with path.open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            if row["split"] == "ood":
-                name = (method_name(row["method"]), row["dataset"])
-                published.setdefault(name, (float(row["mean"]), float(row["std"])))
+    for method, dataset, mean, std in published_rows(path):
+        published.setdefault((method_name(method), dataset), (mean, std))
     return published
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from gsx.errors import ArtifactError, UsageError
 from gsx.stages.train.data import TEST
 from gsx.stages.train.metrics import score
-from gsx.stages.train.predictions import PREDICTIONS, read_labels
+from gsx.stages.train.predictions import PREDICTIONS, read_labels, require_finite
+from gsx.stages.train.result_documents import MODEL_KEYS, require_fields
 from gsx.stages.train.results_table import result_files, result_json
 from gsx.storage.artifacts.atomic_files import atomic_write
 from gsx.storage.artifacts.digest import canonical_json, sha256_bytes
@@ -40,9 +41,16 @@ def unseal_results(
     if opened:
         raise UsageError(
             f"{folder} has {len(opened)} results that were unsealed at "
-            f"{opened[0]['unsealed'].get('time')}, and {len(sealed)} sealed ones. Put runs that "
+            f"{opened[0]['unsealed']['time']}, and {len(sealed)} sealed ones. Put runs that "
             "follow known test scores into another folder."
         )
+    for path, document in sealed:
+        require_fields(path, document, *MODEL_KEYS, "scores")
+        if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
+            raise UsageError(
+                f"{path} is behind a symbolic link, so it may belong to another comparison. "
+                "Nothing was unsealed. Replace the link by the files."
+            )
     scores = [
         test_scores(
             resolve(document["model_key"], "model"), resolve(document["corpus_key"], "corpus")
@@ -82,5 +90,6 @@ def test_scores(model: Artifact, corpus_artifact: Artifact) -> dict[str, float |
                 f"{model.location.url}/{PREDICTIONS}: `{split}` has the shape {logits.shape}, its "
                 f"labels {y.shape}. Train the model again with `--force`."
             )
-        scores[split] = score(corpus.info.metric, corpus.info.task, logits, y)
+        values = require_finite(logits)
+        scores[split] = score(corpus.info.metric, corpus.info.task, values, y)
     return scores

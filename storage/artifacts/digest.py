@@ -105,5 +105,7 @@ def artifact_key(
 
 def content_digest(files: Mapping[str, tuple[int, str]]) -> str:
     """Return one digest of many files, given their size and SHA-256 by path."""
-    lines = [f"{path}\0{size}\0{sha256}\n" for path, (size, sha256) in sorted(files.items())]
-    return sha256_bytes("".join(lines).encode())
+    digest = hashlib.sha256()
+    for path, (size, sha256) in sorted(files.items()):
+        digest.update(f"{path}\0{size}\0{sha256}\n".encode())
+    return digest.hexdigest()

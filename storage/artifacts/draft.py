@@ -20,6 +20,7 @@ import msgspec
 
 from gsx import typed_values
 from gsx.errors import ArtifactError
+from gsx.limits import STATISTICS_BYTES
 from gsx.storage.artifacts.atomic_files import (
     atomic_write,
     fsync_directory,
@@ -28,10 +29,10 @@ from gsx.storage.artifacts.atomic_files import (
     remove_tree,
     translate_safetensors_errors,
 )
-from gsx.storage.artifacts.digest import readable_json, sha256_bytes, sha256_file
+from gsx.storage.artifacts.digest import read_at_most, readable_json, sha256_bytes, sha256_file
 from gsx.storage.artifacts.location import Location
 from gsx.storage.artifacts.manifest import FileEntry, check_path
-from gsx.storage.artifacts.safe_files import remove_links, require_directory
+from gsx.storage.artifacts.safe_files import open_regular, remove_links, require_directory
 
 if TYPE_CHECKING:
     from gsx.ragged import Array
@@ -76,9 +77,7 @@ class Draft:
             require_directory(self.root.parent, self.root.name)
             remove_links(self.root)
         source_file = self.root / "source"
-        outdated = self.root.exists() and (
-            not source_file.is_file() or source_file.read_bytes() != source.encode()
-        )
+        outdated = self.root.exists() and self._read_source() != source.encode()
         deleted = outdated and bool(self._records("progress") + self._records("earlier"))
         if outdated:
             remove_tree(self.root)
@@ -90,6 +89,14 @@ class Draft:
             record.replace(self.root / "earlier" / record.name)
         self._remove_unrecorded("earlier")
         return deleted
+
+    def _read_source(self) -> bytes | None:
+        """Return the hash of the code of an earlier run; None if there is none."""
+        try:
+            with open_regular(self.root, "source") as stream:
+                return read_at_most(stream, 1 << 10)
+        except (FileNotFoundError, ArtifactError):
+            return None
 
     def is_empty(self) -> bool:
         """Return whether there is no finished unit, of this run or an earlier one."""
@@ -245,10 +252,18 @@ class Draft:
     def _read_record(self, path: Path) -> Unit | None:
         """Return the unit of a record; None if the record is missing or invalid."""
         try:
-            unit = typed_values.decode_json(path.read_bytes(), Unit)
+            with open_regular(self.root, f"{path.parent.name}/{path.name}") as stream:
+                data = read_at_most(stream, STATISTICS_BYTES.value)
+            unit = typed_values.decode_json(data, Unit)
             for name in unit.files:
                 check_path(name, str(path))
-        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, ArtifactError):
+        except (
+            FileNotFoundError,
+            msgspec.MsgspecError,
+            UnicodeDecodeError,
+            RecursionError,
+            ArtifactError,
+        ):
             return None
         return unit
 

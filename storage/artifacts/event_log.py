@@ -11,7 +11,9 @@ import os
 from pathlib import Path
 
 from gsx.errors import ArtifactError
-from gsx.storage.artifacts.safe_files import make_directory
+from gsx.storage.artifacts.safe_files import make_directory, open_directory
+
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class EventLog:
@@ -32,7 +34,9 @@ class EventLog:
             folder = self.path.parent
             folder.parent.mkdir(parents=True, exist_ok=True)
             make_directory(folder.parent, folder.name)  # not a link to another folder
-            with self.path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            with open_directory(folder.parent, folder.name) as parent:
+                descriptor = os.open(self.path.name, _APPEND, 0o666, dir_fd=parent)
+            with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(line + "\n")
         except (OSError, ArtifactError):
             self._writable = (

@@ -14,7 +14,7 @@ import msgspec
 
 from gsx import typed_values
 from gsx.errors import ArtifactError
-from gsx.limits import MANIFEST_BYTES
+from gsx.limits import FILES, MANIFEST_BYTES, MANIFEST_DETAILS_BYTES
 from gsx.storage.artifacts.digest import (
     SCHEMA_VERSION,
     artifact_key,
@@ -36,6 +36,12 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 _PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}")
+
+_RESERVED = frozenset(
+    {"con", "prn", "aux", "nul"}
+    | {f"{name}{number}" for name in ("com", "lpt") for number in "123456789"}
+)
+"""Names of devices on Windows, with any suffix."""
 
 
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,20 +130,40 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
             f"{where} is {len(data):,} bytes, above the limit of {MANIFEST_BYTES.value:,} bytes. "
             f"{MANIFEST_BYTES.advice}"
         )
-    version = _decode(data, _Version, where).schema
+    outline = _decode(data, _Outline, where)
+    version = outline.schema
     if version != SCHEMA_VERSION:
         raise ArtifactError(
             f"{where} has schema version {version}; this gsx reads version {SCHEMA_VERSION}.\nRead "
             f"it with {_WRITTEN_BY.get(version, 'the gsx version that wrote it')}, or build it "
             "again."
         )
+    _check_extent(data, outline.files, where)
     manifest = _decode(data, Manifest, where)
     _check(manifest, where)
     return manifest
 
 
-class _Version(msgspec.Struct):
+class _Outline(msgspec.Struct):
     schema: int
+    files: msgspec.Raw = msgspec.Raw(b"{}")
+    """The list of files, not decoded."""
+
+
+def _check_extent(data: bytes, files: msgspec.Raw, where: str) -> None:
+    """Raise ArtifactError if a manifest holds more than the limits, before it is decoded."""
+    listed = bytes(files)
+    num_files = listed.count(b"{") - 1
+    if num_files > FILES.value:
+        raise ArtifactError(
+            f"{where} lists more files than the limit of {FILES.value:,}. {FILES.advice}"
+        )
+    details, limit = len(data) - len(listed), MANIFEST_DETAILS_BYTES.value
+    if details > limit:
+        raise ArtifactError(
+            f"{where} has {details:,} bytes apart from its list of files, above the limit of "
+            f"{limit:,} bytes. {MANIFEST_DETAILS_BYTES.advice}"
+        )
 
 
 _T = TypeVar("_T")
@@ -220,13 +246,20 @@ def _too_deep(values: list[Any]) -> bool:
     return bool(level)
 
 
+def _is_path_part(part: str) -> bool:
+    """Return whether every file system accepts a name as it is."""
+    stem = part.partition(".")[0].lower()
+    return bool(_PATH_PART.fullmatch(part)) and part[-1] != "." and stem not in _RESERVED
+
+
 def check_path(path: str, where: str) -> str:
     """Return ``path`` if it is a plain relative path inside an artifact, else raise."""
     parts = path.split("/")
-    if not all(_PATH_PART.fullmatch(part) for part in parts) or len(parts) > 8:
+    if not all(map(_is_path_part, parts)) or len(parts) > 8:
         raise ArtifactError(
             f"{where} lists the file {path!r}. Paths must stay inside the artifact and contain "
-            "only letters, digits and `._+-`. Do not use this artifact; contact its sender."
+            "only letters, digits and `._+-`, and no names that Windows reserves. Do not "
+            "use this artifact; contact its sender."
         )
     if path in (MANIFEST, *SIDECARS):
         raise ArtifactError(f"{where} lists {path!r} among its files, which is a reserved name")

@@ -10,11 +10,13 @@ import difflib
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gsx.errors import ArtifactError, StoreError, UsageError
+from gsx.limits import LIST
 from gsx.storage.artifacts.lineage_records import read_recorded
 from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import KIND, MANIFEST, Manifest
@@ -309,7 +311,13 @@ class Store:
                 f"`gsx ls --kind {kind}` lists artifacts of the right kind."
             )
         if self.location.is_web:  # without a listing, generations are tried in order
+            deadline = time.monotonic() + LIST.value
             for generation in range(1, MAX_WEB_GENERATIONS):
+                if time.monotonic() > deadline:
+                    raise StoreError(
+                        f"{self.location.url}: finding {tag.text} took longer than "
+                        f"{LIST.value:g} s. {LIST.advice}"
+                    )
                 location = self.folder(tag.kind, tag.key, generation)
                 if read_manifest(location).digest == tag.digest:
                     return location

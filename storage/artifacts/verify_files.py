@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -156,10 +157,10 @@ def raise_if_damaged(location: Location, problems: list[Problem]) -> None:
 def _compare_sizes(
     location: Location, sizes: Mapping[str, int], manifest: Manifest
 ) -> list[Problem]:
-    problems = []
+    problems, is_local = [], location.local is not None
     for path, entry in manifest.files.items():
         size = sizes.get(path)
-        if size is None and location.local is not None and location.exists(path):
+        if size is None and is_local and os.path.lexists(location.path(path)):
             size = -1  # a directory, or behind a link
         problem = _compare_size(path, size, entry.size)
         if problem is not None:

@@ -99,7 +99,10 @@ class Bundle:
 
     def copy_file(self, artifact: Artifact, name: str) -> None:
         """Copy a file of ``artifact`` under the same name and verify its hash."""
-        entry = artifact.manifest.files[name]
+        entry = artifact.manifest.files.get(name)
+        if entry is None:
+            raise_if_damaged(artifact.location, [Problem(name, "is not listed in the manifest")])
+            return
         digest, size = hashlib.sha256(), 0
         with (
             translate_remote_errors(artifact.location),

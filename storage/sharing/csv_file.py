@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from gsx.escape import FORMULA, NUMBER, spreadsheet_text
+from gsx.escape import CONTROL, FORMULA, NUMBER, spreadsheet_text, without_controls
 from gsx.ragged import Array
 
 Columns = Mapping[str, Array | Sequence[str]]
@@ -27,8 +27,8 @@ trailing comma after a single number and a decimal point in floats.
 def write_csv(path: Path, blocks: Iterable[Columns]) -> None:
     """Write consecutive blocks of rows as CSV (RFC 4180, UTF-8); only text is quoted.
 
-    NaN becomes an empty cell. An apostrophe precedes text that a spreadsheet would run as a formula
-    (see `spreadsheet_text`).
+    NaN becomes an empty cell. Text is changed as `without_controls` and `spreadsheet_text` do, so
+    that neither terminals nor spreadsheets run it.
     """
     options = pyarrow.csv.WriteOptions(
         include_header=False, quoting_style="needed", batch_size=1 << 16
@@ -44,7 +44,8 @@ def write_csv(path: Path, blocks: Iterable[Columns]) -> None:
 def _header(names: Iterable[str]) -> str:
     """Return the header line; Arrow would quote all names."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(map(spreadsheet_text, names))
+    cells = (spreadsheet_text(without_controls(name)) for name in names)
+    csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue()
 
 
@@ -64,7 +65,11 @@ def _cells(values: Array | Sequence[str]) -> Any:  # noqa: ANN401
 
 
 def _spreadsheet_texts(texts: pa.StringArray) -> pa.StringArray:
-    """Return the texts as `spreadsheet_text` does."""
+    """Return the texts as `without_controls` and `spreadsheet_text` do."""
+    controls = pc.match_substring_regex(texts, CONTROL)
+    if pc.any(controls).as_py():
+        escaped = [without_controls(text) for text in texts.filter(controls).to_pylist()]
+        texts = pc.replace_with_mask(texts, pc.fill_null(controls, False), pa.array(escaped))  # noqa: FBT003
     formulas = pc.and_not(
         pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, NUMBER)
     )

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from gsx.errors import ArtifactError, StoreError, UsageError
-from gsx.limits import FILES
 from gsx.storage.artifacts.atomic_files import fsync_file, translate_os_errors
 from gsx.storage.artifacts.digest import CHUNK, sha256_bytes, sha256_file
 from gsx.storage.artifacts.location import Location, translate_remote_errors
@@ -92,7 +91,7 @@ def pull(
     """
     if into.location.local is None:
         raise UsageError(f"{into.location.url} is remote. Pull into a local store, then push.")
-    data, manifest = _read_manifest(source)
+    data, manifest = read_manifest_bytes(source)
     if key is not None:
         from gsx.storage.sharing.signing import check_signature, read_signature
 
@@ -131,17 +130,6 @@ def _raise_trust(existing: Artifact, origin: Origin) -> None:
     recorded = read_origin(existing.location)
     if recorded is not None and origin.reusable and not recorded.reusable:
         record_origin(existing.location, origin)
-
-
-def _read_manifest(source: Location) -> tuple[bytes, Manifest]:
-    """Return the original bytes of a manifest, which signatures cover, and the manifest."""
-    data, manifest = read_manifest_bytes(source)
-    if len(manifest.files) > FILES.value:
-        raise ArtifactError(
-            f"{source.url} lists {len(manifest.files):,} files, above the limit of "
-            f"{FILES.value:,}. {FILES.advice}"
-        )
-    return data, manifest
 
 
 def _find_same(store: Store, manifest: Manifest) -> Artifact | None:

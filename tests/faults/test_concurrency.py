@@ -104,6 +104,25 @@ def test_four_generate_commands_build_one_generation(server, prepared, store):
     require_intact(store)
 
 
+def test_four_train_commands_train_one_model(server, prepared, store):
+    words = ("train", prepared[1]["prepare"], "--epochs", 2, "--width", 8, "--json")
+    results = four(server, *words, "--store", store)
+    assert [code for code, _, _ in results] == [0] * 4, results
+    assert len({json.loads(out)["digest"] for _, out, _ in results}) == 1
+    assert len(entries(store, "model")) == 1
+    require_intact(store)
+
+
+def test_four_gc_commands_delete_superseded_generations_once(server, store):
+    code, _, err = server.run(*PREPARE, "--store", store, "--force")
+    assert code == 0, err
+    results = four(server, "gc", "--delete", "--store", store)
+    assert 0 in [code for code, _, _ in results]
+    assert {code for code, _, _ in results} <= {0, 3}, results
+    assert not [err for _, _, err in results if "Traceback" in err]
+    require_intact(store)
+
+
 @pytest.mark.parametrize("words", [(), ("--with-lineage",)])
 def test_four_pull_commands_leave_one_generation(server, prepared, tmp_path, words):
     artifact = prepared[0] / "corpus" / prepared[1]["prepare"][:32]
@@ -203,6 +222,8 @@ WRITERS = {
     "report": ("report", "{prepare}", "-o", "{folder}/report.html"),
     "push": ("push", "{prepare}", "{folder}/other"),
     "tune": ("tune", "{prepare}", "--trials", 1),
+    "recommend": ("recommend", "{prepare}", "--budget", "0s", "--recipes", "drop-edge"),
+    "tag": ("tag", "{prepare}", "mine"),
 }
 
 

@@ -319,3 +319,15 @@ def test_a_shard_with_text_that_is_not_utf8_is_refused(corpus):
     rewrite_manifest(corpus)
     with pytest.raises(ArtifactError, match="holds bytes that are not UTF-8 text"):
         package.open(corpus).table()
+
+
+@pytest.mark.parametrize("layout", ["csv", "dgl", "pyg", "portable"])
+@pytest.mark.parametrize("name", ["env_table.json", "corpus.json"])
+def test_an_export_of_a_corpus_without_a_file_is_refused(corpus, layout, name):
+    (corpus / name).unlink()
+    rewrite_manifest(corpus)
+    out = corpus.parent / "out"
+    result = gsx("export", corpus, out, "--to", layout, "--store", corpus.parent / "store")
+    assert result.code == 3 or (layout, name) == ("portable", "env_table.json")
+    assert "Traceback" not in result.err
+    assert result.code == 0 or name in result.err

@@ -28,6 +28,8 @@ CHEAP = {
     "lineage": 3,
     "ls": 2,
     "diff": 3,
+    "ls-long": 1,
+    "tag": 1,
     "gc": 1,
     "gc-delete": 1,
     "verify-all": 2,
@@ -58,6 +60,8 @@ CORPUS = {
     "export-smi": 0.5,
     "export-sdf": 0.5,
     "train": 0.5,
+    "train-wl": 0.5,
+    "predict": 1,
     "mask": 0.5,
     "augment": 1,
     "featx": 0.5,
@@ -70,7 +74,14 @@ BY_KIND = {
     "extractor": {**CHEAP, "use-extractor": 20},
     "bridge": {**CHEAP, "use-bridge": 20},
     "mask": {**CHEAP, "use-mask": 20},
-    "model": {**CHEAP, "evaluate": 20, "report-model": 3},
+    "model": {
+        **CHEAP,
+        "evaluate": 20,
+        "report-model": 3,
+        "predict-corpus": 10,
+        "predict-table": 10,
+    },
+    "recommendation": {**CHEAP, "use-recommendation": 20},
     "statistics": {**CHEAP, "describe-again": 6},
     "export": CHEAP,
 }
@@ -80,8 +91,17 @@ NEEDS_CORPUS = {
     "use-mask": "nodes",
     "evaluate": "parquet",
     "report-model": "parquet",
+    "predict-corpus": "parquet",
+    "use-recommendation": "motif",
     "describe-again": "motif",
 }
+OTHER_CORPORA = {
+    "molecule-model": "numbers",
+    "morgan-model": "numbers",
+    "node-model": "nodes",
+    "gcn-model": "nodes",
+}
+"""Corpora of models that were not trained on the default one."""
 ACCEPTING = ("verify", "tables", "hot", "verify-signature")
 COPYING = {"pull": "pulled", "pull-trust": "trusted", "push": "pushed"}
 
@@ -149,7 +169,7 @@ class ArtifactTarget(Target):
 
     def other_seeds(self, case: Case) -> list[str]:
         """Return the corpora that operations on other kinds of artifacts need."""
-        return [NEEDS_CORPUS[name] for name in case["run"] if name in NEEDS_CORPUS]
+        return [_corpus_of(case, name) for name in case["run"] if name in NEEDS_CORPUS]
 
     def place(self, box: Box, case: Case) -> None:
         """Copy the seed, edit it, and hash it again."""
@@ -168,7 +188,7 @@ class ArtifactTarget(Target):
             root = target
         for name in case["run"]:
             if name in NEEDS_CORPUS:
-                self._publish(box, NEEDS_CORPUS[name])
+                self._publish(box, _corpus_of(case, name))
         self._root = root
         self._before = snapshot(root) if case["as"] == "directory" else None
         self._tampered = is_tampered(root)
@@ -207,9 +227,8 @@ class ArtifactTarget(Target):
         root = self._root
         store = ("--store", box.store)
         key = str(root)
-        corpus = {
-            n: self.catalogue[s]["key"][:32] for n, s in NEEDS_CORPUS.items() if s in self.catalogue
-        }
+        seeds = {needing: _corpus_of(case, needing) for needing in NEEDS_CORPUS}
+        corpus = {n: self.catalogue[s]["key"][:32] for n, s in seeds.items() if s in self.catalogue}
         out = box.out
         tiny = ("--epochs", 1, "--width", 4)
         commands: dict[str, tuple] = {
@@ -252,6 +271,16 @@ class ArtifactTarget(Target):
                 *store,
             ),
             "train": ("train", key, *tiny, "--layers", 2, *store),
+            "train-wl": ("train", key, "--backbone", "wl", *store),
+            "predict": ("predict", self.seeds / "artifacts/model", key, *store),
+            "predict-corpus": ("predict", key, corpus.get("predict-corpus"), *store),
+            "predict-table": ("predict", key, self.seeds / "raw/smiles/molecules.csv", *store),
+            "use-recommendation": (
+                *("recommend", corpus.get("use-recommendation"), "--budget", "0s"),
+                *("--recipes", "drop-edge", *store),
+            ),
+            "tag": ("tag", key, "fuzz", *store),
+            "ls-long": ("ls", "--long", *store),
             "evaluate": ("evaluate", key, corpus.get("evaluate"), *store),
             "mask": ("pretrain", "mask", key, "--steps", 1, *store),
             "extract": (
@@ -321,6 +350,11 @@ class ArtifactTarget(Target):
         if name in commands:
             return lambda: run_gsx(*commands[name])
         return lambda: read_corpus(name, root)
+
+
+def _corpus_of(case: Case, name: str) -> str:
+    """Return the seed of the corpus that an operation on an artifact needs."""
+    return OTHER_CORPORA.get(case["seed"], NEEDS_CORPUS[name])
 
 
 def read_corpus(name: str, root: Path, *, check: bool = True) -> None:

@@ -42,6 +42,7 @@ def apply(root: Path, edit: Edit, canary: Path) -> None:
         zipfile.BadZipFile,
         zlib.error,
         NotImplementedError,
+        RuntimeError,
     ):
         if edit["do"] == "file":
             edit_file(path, edit, canary)

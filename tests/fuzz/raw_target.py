@@ -170,11 +170,11 @@ class RawTarget(Target):
         if path.suffix == ".gz":
             import gzip
 
-            inner = _draw_text(rng, "", gzip.decompress(path.read_bytes()))
+            inner = draw_text_edit(rng, "", gzip.decompress(path.read_bytes()))
             return {"do": "inside", "file": file, "edit": inner}
         if path.suffix in (".zip", ".npz", ".pt"):
             return self._draw_archive(rng, path, file)
-        return _draw_text(rng, file, path.read_bytes())
+        return draw_text_edit(rng, file, path.read_bytes())
 
     def _draw_archive(self, rng: random.Random, path: Path, file: str) -> Edit:
         with zipfile.ZipFile(path) as archive:
@@ -195,7 +195,7 @@ class RawTarget(Target):
                 else {"do": "bytes", "edit": "write", "at": 0, "value": content.hex()}
             )
         elif member.endswith(".txt"):
-            inner = _draw_text(rng, "", data)
+            inner = draw_text_edit(rng, "", data)
         else:
             inner = draw_edits.draw_bytes(rng, "")
             inner["times"] = min(inner.get("times", 1), 1000)
@@ -220,7 +220,8 @@ class RawTarget(Target):
         return lambda: run_gsx("prepare", *words, *case["options"], "--store", box.store)
 
 
-def _draw_text(rng: random.Random, file: str, data: bytes) -> Edit:
+def draw_text_edit(rng: random.Random, file: str, data: bytes) -> Edit:
+    """Return an edit of a line or a cell of a text file."""
     lines = data.decode("utf-8", "replace").split("\n")
     line = rng.randrange(max(len(lines) - 1, 1))
     edit: Edit = {"do": "text", "file": file, "line": rng.choice((0, line, line, line))}

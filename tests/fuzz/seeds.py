@@ -38,6 +38,7 @@ QUICK = ("--epochs", 1, "--width", 8)
 def build(folder: Path, *, heavy: bool) -> None:
     """Write all seeds and their catalogue; ``heavy`` includes everything that needs training."""
     from tests.fuzz.raw_seeds import write_raw
+    from tests.fuzz.results_target import write_results
     from tests.support.artifacts import gsx
 
     store, artifacts, raw = folder / "store", folder / "artifacts", folder / "raw"
@@ -85,7 +86,18 @@ def build(folder: Path, *, heavy: bool) -> None:
     shutil.copytree(plain, signed)
     result = gsx("sign", signed, "--key", folder / "keys" / "mine.key")
     assert result.code == 0, result
+    words = ("prepare", "--smiles", table, "--target", "active", "--task", "regression")
+    numbers = keep("numbers", *words)
+    keep("molecule-model", "train", numbers.name, *QUICK, "--layers", 2)
+    write_results(raw / "results", lambda name, *words: keep(name, "train", plain.name, *words))
     if heavy:
+        for backbone in ("wl", "mean", "size"):
+            keep(f"{backbone}-model", "train", plain.name, "--backbone", backbone)
+        keep("morgan-model", "train", numbers.name, "--backbone", "morgan")
+        keep("node-model", "train", nodes.name, "--backbone", "node")
+        keep("gcn-model", "train", nodes.name, *QUICK, "--layers", 2)
+        recipes = ("--budget", "0s", "--recipes", "drop-edge")
+        keep("recommendation", "recommend", motif.name, *recipes)
         extractor = keep(
             "extractor",
             "pretrain",
@@ -99,7 +111,6 @@ def build(folder: Path, *, heavy: bool) -> None:
             8,
         )
         bridge = keep("bridge", "pretrain", "bridge", plain.name, *QUICK)
-        keep("model", "train", plain.name, *QUICK, "--layers", 2)
         keep("mask", "pretrain", "mask", nodes.name, "--steps", 2)
         keep(
             "generated",

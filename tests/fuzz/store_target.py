@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -15,13 +16,18 @@ from tests.fuzz.oracles import run_gsx
 from tests.fuzz.sandbox import Box
 from tests.fuzz.target import Case, Operation, Target, weighted
 
+TAG = {"kind": "corpus", "key": "0" * 64, "digest": "1" * 64, "date": "2026-01-01"}
+
 
 class StoreTarget(Target):
     """A received store: links in place of folders, leftovers of others, cycles in the lineage."""
 
     name = "store"
     weight = 0.4
-    HIDDEN = (".drafts", ".transfers", ".trash", ".runs", ".locks", ".studies", ".uploads")
+    HIDDEN = (
+        *(".drafts", ".transfers", ".trash", ".runs", ".locks", ".studies", ".uploads"),
+        *(".tags", ".tags", ".lineage", ".origins"),
+    )
     INNER = (
         "aa",
         "aa/content",
@@ -32,9 +38,16 @@ class StoreTarget(Target):
         "aa/scratch/x",
         "aa.lock",
         "aa.json",
+        "fuzz.json",
     )
     RUN: ClassVar = {
         "ls": 3,
+        "ls-long": 1,
+        "tags": 1,
+        "tag": 2,
+        "tag-delete": 1,
+        "show-tag": 2,
+        "tune": 0.5,
         "gc": 3,
         "gc-delete": 6,
         "verify-all": 2,
@@ -68,6 +81,8 @@ class StoreTarget(Target):
                 edits.append(draw_edits.draw_file(rng, f"{hidden}/{rng.choice(self.INNER)}"))
             elif chance < 0.55:
                 edits.append(draw_edits.draw_file(rng, hidden))
+            elif chance < 0.62:
+                edits.append({**draw_edits.draw_json(rng, "", TAG), "do": "tag"})
             elif chance < 0.7:
                 edits.append(draw_edits.draw_file(rng, rng.choice((*folders, rng.choice(files)))))
             elif chance < 0.8:
@@ -102,6 +117,13 @@ class StoreTarget(Target):
             if edit["do"] == "lineage":
                 self._lineage = _fabricate_lineage(box.store, edit["shape"], edit["size"])
                 continue
+            if edit["do"] == "tag":
+                file = ".tags/fuzz.json"
+                if not (box.store / ".tags").is_symlink():
+                    with contextlib.suppress(OSError):
+                        (box.store / ".tags").mkdir(exist_ok=True)
+                        (box.store / file).write_text(json.dumps(TAG))
+                edit = {**edit, "do": "json", "file": file}
             apply(box.store, edit, box.canary)
             if case["rehash"] and edit["do"] == "json":
                 root = box.store / "/".join(edit["file"].split("/")[:2])
@@ -125,6 +147,12 @@ class StoreTarget(Target):
         key = self._lineage or plain
         words: dict[str, tuple] = {
             "ls": ("ls",),
+            "ls-long": ("ls", "--long", "--sort", "score"),
+            "tags": ("tag",),
+            "tag": ("tag", key, "fuzz", "--force"),
+            "tag-delete": ("tag", "--delete", "fuzz"),
+            "show-tag": ("show", "fuzz"),
+            "tune": ("tune", plain, "--dry-run"),
             "gc": ("gc",),
             "gc-delete": ("gc", "--delete"),
             "gc-key": ("gc", key, "--delete", "--with-descendants"),

@@ -10,6 +10,7 @@ from tests.fuzz.artifact_target import ArtifactTarget
 from tests.fuzz.http_target import HttpTarget
 from tests.fuzz.key_target import KeyTarget
 from tests.fuzz.raw_target import RawTarget
+from tests.fuzz.results_target import PredictTarget, ResultsTarget
 from tests.fuzz.small_targets import CacheTarget, RecipeTarget
 from tests.fuzz.store_target import StoreTarget
 from tests.fuzz.target import Target
@@ -18,6 +19,8 @@ TARGETS: tuple[type[Target], ...] = (
     ArtifactTarget,
     StoreTarget,
     RawTarget,
+    PredictTarget,
+    ResultsTarget,
     CacheTarget,
     RecipeTarget,
     KeyTarget,

@@ -4,6 +4,7 @@ import base64
 import functools
 import http.server
 import itertools
+import json
 import socket
 import threading
 import time
@@ -261,6 +262,16 @@ def test_the_timeout_is_a_positive_number(monkeypatch, text):
         return
     with pytest.raises(UsageError, match="GSX_TIMEOUT_HTTP"):
         assert HTTP.value
+
+
+def test_finding_a_tag_has_a_time_limit(made, tmp_path, monkeypatch):
+    store = made.location.local.parents[1]
+    (store / ".tags").mkdir()
+    tag = {"kind": "blob", "key": made.key, "digest": "0" * 64, "date": "2026-01-01"}
+    (store / ".tags/slow.json").write_text(json.dumps(tag))
+    monkeypatch.setenv("GSX_TIMEOUT_LIST", "0.000001")
+    with served(store) as host, pytest.raises(StoreError, match="GSX_TIMEOUT_LIST"):
+        Store.at(f"http://{host}").locate("slow")
 
 
 # --- commands -------------------------------------------------------------------------------------

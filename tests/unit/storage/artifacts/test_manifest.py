@@ -2,12 +2,14 @@
 
 import copy
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gsx.errors import ArtifactError
+from gsx.limits import MANIFEST_DETAILS_BYTES
 from gsx.storage.artifacts.digest import artifact_key, content_digest
 from gsx.storage.artifacts.manifest import Manifest, check_path, decode_manifest, encode_manifest
 
@@ -77,7 +79,8 @@ def test_a_manifest_lists_what_was_written():
     [
         "../x", "a/../../x", "..", ".", "./a", "/etc/passwd", "a\\b", "a\0b", "", "a//b", "a/", "/",
         ".hidden", "a/.hidden", "a b", "a\n", "é", "C:x", "~", "-x", "a" * 129, "a*", "$HOME",
-        "a/b/c/d/e/f/g/h/i", "\u202egnp.exe",
+        "a/b/c/d/e/f/g/h/i", "\u202egnp.exe", "NUL", "data/con", "aux.txt", "COM1.a.b", "lpt9/a",
+        "a.", "a./b",
     ],
 )  # fmt: skip
 def test_a_path_that_is_not_plain_and_inside_is_refused(path):
@@ -93,7 +96,18 @@ def test_a_manifest_may_not_list_itself_or_the_run_record(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["a", "_a", "0", "data/x-00000-of-00001.parquet", "zarr/s/c/0/0", "a+b_c-d.e", "a..b"]
+    "path",
+    [
+        "a",
+        "_a",
+        "0",
+        "data/x-00000-of-00001.parquet",
+        "zarr/s/c/0/0",
+        "a+b_c-d.e",
+        "a..b",
+        "console",
+        "com10",
+    ],
 )
 def test_a_plain_path_is_accepted(path):
     assert check_path(path, "here") == path
@@ -319,3 +333,49 @@ def test_no_accepted_path_leaves_the_artifact(tmp_path_factory, path):
         return
     assert (root / path).resolve().is_relative_to(root.resolve())
     assert (root / path).resolve() != root.resolve()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"config": {"x": [{}] * 1000}},
+        {"summary": {"x": [[]] * 1500}},
+        {"warnings": [""] * 2000},
+        {"counts": {f"c{number}": 1 for number in range(500)}},
+    ],
+)
+def test_details_are_bounded_before_they_are_decoded(monkeypatch, fields):
+    document = changed(**fields)
+    assert decode(document).kind == "corpus"
+    monkeypatch.setenv("GSX_LIMIT_MANIFEST_DETAILS_BYTES", "3K")
+    assert_refused(document, "apart from its list of files")
+    assert_refused(document, "GSX_LIMIT_MANIFEST_DETAILS_BYTES")
+
+
+def test_a_second_list_of_files_counts_as_details(monkeypatch):
+    files = ", ".join(f'"a{number}": {{"size": 3}}' for number in range(200))
+    data = b'{"files": {' + files.encode() + b"}, " + json.dumps(VALID).encode()[1:]
+    monkeypatch.setenv("GSX_LIMIT_MANIFEST_DETAILS_BYTES", "3K")
+    with pytest.raises(ArtifactError, match="apart from its list of files"):
+        decode_manifest(data, "here")
+
+
+def test_the_number_of_files_is_bounded(monkeypatch):
+    files = {f"a{number}": {"size": 3, "sha256": HASH} for number in range(11)}
+    monkeypatch.setenv("GSX_LIMIT_FILES", "10")
+    assert_refused(changed(files=files), "more files than the limit of 10")
+    del files["a0"]
+    assert len(decode(changed(files=files)).files) == 10
+
+
+def test_a_manifest_of_allowed_size_needs_little_memory(monkeypatch):
+    """Empty objects are the largest values in memory, relative to their text."""
+    data = json.dumps(changed(config={"x": [{}] * 100_000}), separators=(",", ":")).encode()
+    tracemalloc.start()
+    try:
+        decode_manifest(data, "here")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    limit = MANIFEST_DETAILS_BYTES.default
+    assert peak / len(data) * limit < 1 << 30

@@ -1,12 +1,14 @@
 """Tables of results: CSV and Parquet files with equal content, written completely or not at all."""
 
 import csv
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from gsx.errors import StoreError, UsageError
+from gsx.escape import CONTROL
 from gsx.storage.sharing.table_file import (
     check_table_target,
     csv_lines,
@@ -68,3 +70,16 @@ def test_other_suffixes_and_directories_are_rejected(tmp_path):
     (tmp_path / "d.csv").mkdir()
     with pytest.raises(StoreError, match="is a directory"):
         check_table_target(tmp_path / "d.csv")
+
+
+def test_csv_has_no_control_characters_and_no_formulas(tmp_path):
+    names = ["plain", "=cmd()", "\x1b[31mred", "\u202etxt.exe", "a\r=b", "tab\there", "é"]
+    blocks = [{"=name\x1b[0m": names, "array": np.array(["\x07bell", *names[1:]])}]
+    write_table_file(tmp_path / "t.csv", blocks)
+    text = (tmp_path / "t.csv").read_text(encoding="utf-8")
+    assert not re.search(CONTROL, text)
+    rows = list(csv.reader(text.splitlines()))
+    assert rows[0] == ["'=name\\x1b[0m", "array"]
+    expected = ["plain", "'=cmd()", "\\x1b[31mred", "\\u202etxt.exe", "a\\r=b", "tab\there", "é"]
+    assert [row[0] for row in rows[1:]] == expected
+    assert rows[1][1] == "\\x07bell"
