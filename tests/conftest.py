@@ -27,6 +27,10 @@ SHARD_GRAPHS = 70
 ROW_GROUP = 16
 RAW_DATA = os.environ.get("GSX_RAW_DATA")
 
+# Two test processes, each with a thread per core, wait for each other: a training that takes 2 s
+# with one thread then takes a minute. torch is imported after this.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
