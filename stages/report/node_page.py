@@ -132,7 +132,7 @@ def _gallery(data: NodeReportData) -> str:
             '<label>color<select name="colors"><option value="label">classes</option>'
             '<option value="env">environments</option></select></label>'
         )
-    keys += _color_key("env", envs, "hidden environment", hidden=bool(select))
+    keys += _color_key("env", envs, "unknown environment", hidden=bool(select))
     kind = "by-label" if select else "by-env"
     return paragraph(text) + gallery_with_filters(data.cards, keys, select, kind)
 

@@ -118,7 +118,7 @@ def overview_section(corpus: Corpus) -> str:
         rows = [row[:-1] for row in rows]
     else:
         headers.append(label_names)
-    note = "Environments of OOD validation and test are hidden by design."
+    note = "Environments of OOD validation and test are unknown by design."
     if label_names and any(sum(g["labels"]) < g["count"] for g in ordered):
         note += f" Label counts do not include {items} without a hard label."
     warnings = "".join(paragraph(f"Warning: {text}") for text in corpus.artifact.manifest.warnings)
@@ -137,7 +137,7 @@ def _group_row(group: Mapping[str, Any], names: Mapping[int, Any], *, sized: boo
     environment = names.get(group["env_id"])
     return [
         group["split"],
-        "hidden" if environment is None else f"{environment.id} · {environment.name}",
+        "unknown" if environment is None else f"{environment.id} · {environment.name}",
         "source" if environment is None else _origin(environment.origin),
         group["count"],
         *([f"{group['min_nodes']} to {group['max_nodes']}"] if sized else []),

@@ -323,9 +323,20 @@ class Store:
         return artifact.location
 
     def _require_unambiguous(self, name: str) -> None:
-        """Raise UsageError if ``name`` is a directory and a tag of another artifact."""
+        """Raise UsageError if ``name`` is a directory and a tag of another artifact.
+
+        A directory that was exported from the tagged artifact, in the layout of its kind, is a
+        copy of it.
+        """
         tag = None if "://" in name else read_tag(self.location, name)
-        if tag is not None and read_manifest(Location.at(name)).digest != tag.digest:
+        if tag is None:
+            return
+        manifest = read_manifest(Location.at(name))
+        is_copy = manifest.stage == "export" and manifest.kind == tag.kind
+        identities = {(manifest.key, manifest.digest)}
+        if is_copy:
+            identities |= {(parent.key, parent.digest) for parent in manifest.parents}
+        if (tag.key, tag.digest) not in identities:
             raise UsageError(
                 f"`{name}` is a directory, and a tag of {tag.text}. Write `./{name}` for the "
                 f"directory, or `{tag.key[:12]}` for the tagged artifact."
