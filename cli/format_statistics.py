@@ -88,16 +88,19 @@ def _print_labels(document: GraphStatistics | NodeStatistics, items: str) -> Non
 
 def _print_comparison(document: GraphStatistics) -> None:
     """Print the table that compares splits with training."""
+    outside = {str(split): share for split, share in document["outside_training_sizes"].items()}
+    shift = {str(split): row for split, row in document["shift"].items()}
+    equal = {str(split): row for split, row in document["equal_to_training"].items()}
     rows = [
         (
             split,
             f"{share['below']:.1%}",
             f"{share['above']:.1%}",
-            f"{document['shift'][split]['domains_of_training']:.1%}",
-            f"{document['equal_to_training'][split]['share']:.1%}",
+            f"{shift[split]['domains_of_training']:.1%}",
+            f"{equal[split]['share']:.1%}",
         )
-        for split, share in in_split_order({**document["outside_training_sizes"]}).items()
-        if split in document["shift"] and split in document["equal_to_training"]
+        for split, share in in_split_order(outside).items()
+        if split in shift and split in equal
     ]
     if rows:
         domain = document.get("domain", "domain").upper()

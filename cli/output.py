@@ -13,7 +13,6 @@ import shlex
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
@@ -36,19 +35,12 @@ SELECTION_RULES = {
     "last": "last epoch",
 }
 """Rules that select an epoch of a training run, with their descriptions."""
-_STARTING_FORMAT = "{desc}: {n_fmt}/{total_fmt}, for {elapsed}{postfix}"
-_BAR_FORMAT = (
-    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}, {rate_noinv_fmt}, {remaining} left{postfix}"
-)
-"""Fits into 80 columns with workers, bytes and hours."""
 MIN_WRAPPED_WIDTH = 16
 """Smallest width of a column that is wrapped."""
 _UNITS = {"nodes": "node", "recipes": "recipe", "splits": "split", "groups": "group"}
 """Counts in a manifest that are not graphs, and what one of them is called."""
 MAX_CELL_WIDTH = 200
 """Longest text in a cell of a table."""
-_bars: list[Any] = []
-"""Progress bars on display."""
 
 
 def echo(*lines: str, err: bool = False) -> None:
@@ -129,12 +121,11 @@ def wrap(text: str, margin: int = 0) -> str:
 
 def notify(text: str) -> None:
     """Print a message to stderr, above the progress bar if there is one."""
-    for bar in _bars:
-        bar.clear()
+    from gsx.pipeline.progress import above_bars
+
     line = printable(redact_urls(text))
-    click.echo(wrap(line) if sys.stderr.isatty() else line, err=True)
-    for bar in _bars:
-        bar.refresh()
+    with above_bars():
+        click.echo(wrap(line) if sys.stderr.isatty() else line, err=True)
 
 
 def format_table(
@@ -247,32 +238,12 @@ def artifact_line(stage: str, built: BuildResult) -> str:
 
 @contextlib.contextmanager
 def progress_bar(step: str, *, quiet: bool, unit: str = " graphs") -> Iterator[Progress]:
-    """Show a progress bar on stderr if it is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    """Show progress on stderr: a bar if it is a terminal, otherwise lines."""
+    if quiet:
         yield lambda done, total, note="": None
         return
-    from tqdm import tqdm
+    from gsx.pipeline.progress import show_progress
 
-    terminal = sys.stderr.stream if isinstance(sys.stderr, PrintableStream) else sys.stderr
-    bar = tqdm(
-        desc=printable(step), unit=unit, unit_scale=True, file=terminal, leave=False,
-        dynamic_ncols=True, bar_format="{desc}: starting",
-    )  # fmt: skip
-
-    def update(done: int, total: int, note: str = "") -> None:
-        if bar.total is None:
-            bar.reset(total)  # the time before the first update is not work on graphs
-        # The rate is the mean since then, because workers finish their shards in bursts.
-        bar.n, bar.bar_format = done, _BAR_FORMAT if done else _STARTING_FORMAT
-        bar.set_postfix_str(printable(note), refresh=False)
-        if time.monotonic() - last_refresh[0] >= bar.mininterval or done >= total:
-            last_refresh[0] = time.monotonic()
-            bar.refresh()
-
-    last_refresh = [0.0]
-    _bars.append(bar)
-    try:
+    stream = sys.stderr.stream if isinstance(sys.stderr, PrintableStream) else sys.stderr
+    with show_progress(step, stream, unit=unit) as update:
         yield update
-    finally:
-        _bars.remove(bar)
-        bar.close()

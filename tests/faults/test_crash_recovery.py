@@ -188,7 +188,10 @@ def test_an_interrupted_command_prints_a_message_and_resumes(tmp_path):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert err.strip() == "Stopped. Finished shards are kept; run the same command to resume."
+    assert (
+        err.strip()
+        == "Stopped. Finished shards and epochs are kept; run the same command to resume."
+    )
     assert list(Store.at(store).entries()) == []
     kept = finished_files(store)
     assert run(store, graphs=6000, file_format="parquet").returncode == 0
