@@ -18,6 +18,7 @@ from gsx.cli.output import (
     print_json,
     wrap,
 )
+from gsx.plurals import counted
 
 if TYPE_CHECKING:
     from gsx.storage.artifacts.manifest import Manifest
@@ -129,7 +130,7 @@ def _format_header(artifact: Artifact, origin: Origin | None, tags: list[str]) -
             for key, value in manifest.config.items()
             if value not in (None, "", [])
         ),
-        f"  content  {len(manifest.files)} files, {format_bytes(manifest.size)}",
+        f"  content  {counted(len(manifest.files), 'file')}, {format_bytes(manifest.size)}",
     ]
     lines += [f"  {parent.role:<8} {parent.kind} {parent.key[:12]}" for parent in manifest.parents]
     return lines

@@ -226,7 +226,8 @@ class Store:
         artifact = self._open(location, key_prefix)
         if kind not in (None, artifact.manifest.kind):
             raise ArtifactError(
-                f"{artifact.location.url} is a {artifact.manifest.kind}, not a {kind}.\n"
+                f"{artifact.location.url} is {_with_article(artifact.manifest.kind)}, not "
+                f"{_with_article(kind or '')}.\n"
                 f"`gsx ls --kind {kind}` lists artifacts of the right kind."
             )
         return artifact
@@ -245,8 +246,8 @@ class Store:
         kind, _, name = path.partition("/")
         if _FOLDER.fullmatch(name) and kind != artifact.manifest.kind:
             raise ArtifactError(
-                f"{artifact.location.url} is a {artifact.manifest.kind} in the folder of kind "
-                f"{kind}.\nIt was moved there: move it out of the store."
+                f"{artifact.location.url} is {_with_article(artifact.manifest.kind)} in the folder "
+                f"of kind {kind}.\nIt was moved there: move it out of the store."
             )
 
     def locate(self, name: str, *, kind: str | None = None) -> Location:
@@ -290,7 +291,7 @@ class Store:
             kinds = {entry[0] for entry in self.entries() if entry[1].startswith(prefix)}
             if kinds:
                 return ArtifactError(
-                    f"`{name}` is a {min(kinds)}, not a {kind}.\n"
+                    f"`{name}` is {_with_article(min(kinds))}, not {_with_article(kind)}.\n"
                     f"`gsx ls --kind {kind}` lists artifacts of the right kind."
                 )
         what = f"{kind} " if kind else ""
@@ -305,7 +306,7 @@ class Store:
         """Return the location of the artifact that a tag names."""
         if kind not in (None, tag.kind):
             raise ArtifactError(
-                f"the tag `{name}` is a {tag.kind}, not a {kind}.\n"
+                f"the tag `{name}` is {_with_article(tag.kind)}, not {_with_article(kind or '')}.\n"
                 f"`gsx ls --kind {kind}` lists artifacts of the right kind."
             )
         if self.location.is_web:  # without a listing, generations are tried in order
@@ -356,6 +357,10 @@ class Store:
                 candidates, key=lambda location: location.fs.modified(location.path(MANIFEST))
             )
         return self._open(newest, "")
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
 
 
 def _is_reusable(location: Location) -> bool:

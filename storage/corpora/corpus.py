@@ -15,7 +15,7 @@ from gsx.ragged import Ints
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus_files import list_shards, read_corpus_info
 from gsx.storage.corpora.corpus_writer import FOLDERS, Format, Shard
-from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache
+from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache, record_corpus
 from gsx.storage.corpora.limits import Extent
 from gsx.storage.corpora.parquet import ParquetShard
 from gsx.storage.corpora.parquet_footer import ShardSchema
@@ -218,6 +218,7 @@ class Corpus(Sequence["Data"]):
             self._hot = open_hot_cache(digest, self.info)
             if self._hot is None and build:
                 self._hot = build_hot_cache(digest, self.info, self.iter_tables())
+            record_corpus(digest, self.artifact.location.local)
         return self._hot
 
     def iter_tables(

@@ -136,7 +136,7 @@ def test_a_full_disk_can_be_cleared_with_gc(ram):
     assert shutil.disk_usage(folder).free < 50_000
     output = gsx("gc", "--delete", "--store", store)
     assert output.code == 0
-    assert "1 items" in output.out
+    assert "1 item, " in output.out
     assert shutil.disk_usage(folder).free > 200_000
 
 
