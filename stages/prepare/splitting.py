@@ -36,9 +36,9 @@ from gsx.table import GraphTable, Values
 DomainKey = int | float | str
 """Value of a domain."""
 MAX_RATIO_ERROR = 1 / 3
-"""Largest relative difference between the asked and the actual size of an OOD split."""
+"""Largest relative difference between the requested and the actual size of an OOD split."""
 PARTS_PER_SPLIT = 4
-"""Divided domains have at most the asked size of the smallest OOD split, divided by this number."""
+"""Divided domains have at most the requested size of the smallest OOD split, divided by this number."""
 SplitRuleKind = Literal["domain-sorted", "quantile", "random", "column"]
 
 
