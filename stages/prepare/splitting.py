@@ -38,7 +38,7 @@ DomainKey = int | float | str
 MAX_RATIO_ERROR = 1 / 3
 """Largest relative difference between the requested and the actual size of an OOD split."""
 PARTS_PER_SPLIT = 4
-"""Divided domains have at most the requested size of the smallest OOD split, divided by this number."""
+"""Divided domains have at most the requested size of the smallest OOD split, divided by this."""
 SplitRuleKind = Literal["domain-sorted", "quantile", "random", "column"]
 
 

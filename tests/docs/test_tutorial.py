@@ -11,6 +11,7 @@ import pytest
 
 import gsx
 from experiments.update_docs import update_tables
+from gsx.cli.recipe_reference import recipe_file_reference
 from gsx.cli.recipes import recipe_reference
 from gsx.cli.reference import reference
 from tests.support.artifacts import motif
@@ -25,6 +26,8 @@ def test_the_command_reference_is_up_to_date():
 
 def test_the_page_of_recipes_is_up_to_date():
     assert (ROOT / "docs" / "recipes.md").read_text() == recipe_reference(), "run `make docs`"
+    page = (ROOT / "docs" / "recipe-files.md").read_text()
+    assert page == recipe_file_reference(), "run `make docs`"
 
 
 @pytest.mark.slow
