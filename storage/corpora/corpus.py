@@ -15,7 +15,7 @@ from gsx.ragged import Ints
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus_files import list_shards, read_corpus_info
 from gsx.storage.corpora.corpus_writer import FOLDERS, Format, Shard
-from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache, record_corpus
+from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache
 from gsx.storage.corpora.limits import Extent
 from gsx.storage.corpora.parquet import ParquetShard
 from gsx.storage.corpora.parquet_footer import ShardSchema
@@ -214,11 +214,10 @@ class Corpus(Sequence["Data"]):
     def hot(self, *, build: bool) -> GraphTable | None:
         """Return the hot cache of the whole corpus or None; ``build`` creates a missing cache."""
         if self._hot is None:
-            digest = self.artifact.manifest.digest
-            self._hot = open_hot_cache(digest, self.info)
+            digest, path = self.artifact.manifest.digest, self.artifact.location.local
+            self._hot = open_hot_cache(digest, self.info, path)
             if self._hot is None and build:
-                self._hot = build_hot_cache(digest, self.info, self.iter_tables())
-            record_corpus(digest, self.artifact.location.local)
+                self._hot = build_hot_cache(digest, self.info, self.iter_tables(), path)
         return self._hot
 
     def iter_tables(

@@ -62,7 +62,7 @@ def hot_cache_dir(digest: str) -> Path:
     return cache_root() / "hot" / digest
 
 
-def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
+def open_hot_cache(digest: str, info: CorpusInfo, corpus: Path | None = None) -> GraphTable | None:
     """Return the cached corpus as one memory-mapped table, or None without a valid cache."""
     root, folder = cache_root(), f"hot/{digest}"
     try:
@@ -71,6 +71,7 @@ def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
         if index.version == VERSION and _has_all_arrays(index, info):
             table = _table(root, folder, index, info)
             if table is not None and _is_consistent(table):
+                record_corpus(digest, corpus)
                 return table
     except FileNotFoundError:
         if not hot_cache_dir(digest).exists():
@@ -81,19 +82,21 @@ def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
     return None
 
 
-def build_hot_cache(digest: str, info: CorpusInfo, tables: Iterable[GraphTable]) -> GraphTable:
+def build_hot_cache(
+    digest: str, info: CorpusInfo, tables: Iterable[GraphTable], corpus: Path | None = None
+) -> GraphTable:
     """Write the tables of a corpus, in order, as one cache and return it.
 
-    One table is in memory at a time.
+    One table is in memory at a time. ``corpus`` is the local directory of the corpus.
     """
     folder = hot_cache_dir(digest)
     with translate_os_errors(str(folder), consequence="The corpus itself is untouched."):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_suffix(".lock")):
-            table = open_hot_cache(digest, info)
+            table = open_hot_cache(digest, info, corpus)
             if table is None:
                 _write(folder, info, tables)
-                table = open_hot_cache(digest, info)
+                table = open_hot_cache(digest, info, corpus)
     if table is None:
         raise ArtifactError(f"the cache at {folder} cannot be read; delete it and try again")
     return table

@@ -111,3 +111,20 @@ def test_labels_any_of_text_classes(store, tmp_path):
 )
 def test_numbers_agree_with_nouns(number, text):
     assert counted(number, "graph") == text
+
+
+@pytest.mark.parametrize("layout", ["csv", "smi", "sdf", "chemprop"])
+def test_tables_are_exported_without_torch(store, layout):
+    import subprocess
+    import sys
+
+    made = gsx("prepare", "--smiles", "mine.csv", "--smiles-column", "SMILES", "--target",
+               "active", "--tag", "mine", *store)  # fmt: skip
+    assert made.code == 0, made.err
+    words = ["export", "mine", "out", "--to", layout, *store]
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        f"from gsx.cli.main import cli; cli({words!r}, standalone_mode=False)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
