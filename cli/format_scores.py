@@ -8,7 +8,10 @@ from gsx.cli.output import SELECTION_RULES, format_score, format_table
 
 
 def format_scores(scores: dict[str, Any]) -> list[str]:
-    """Return a table of the scores of every selection rule, the selected one first."""
+    """Return a table of the scores of every selection rule, the selected one first.
+
+    Epochs are counted from 1, like in the progress of training.
+    """
     splits = ("id_val", "id_test", "ood_val", "ood_test")
     selected, chosen = scores["selected"], scores.get("chosen")
     rules = sorted(SELECTION_RULES, key=lambda rule: rule != selected)
@@ -17,7 +20,7 @@ def format_scores(scores: dict[str, Any]) -> list[str]:
             _format_choice(chosen)
             if chosen
             else SELECTION_RULES[rule] + (" (selected)" if rule == selected else ""),
-            row.get("epoch"),
+            None if chosen or row.get("epoch") is None else int(row["epoch"]) + 1,
             *(format_score(row.get(split)) for split in splits),
         )
         for rule in rules

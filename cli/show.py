@@ -8,6 +8,7 @@ import click
 
 from gsx.cli.format_corpus import corpus_targets, format_corpus
 from gsx.cli.format_quality import format_quality
+from gsx.cli.format_scores import format_scores
 from gsx.cli.options import json_option, store_option
 from gsx.cli.output import (
     echo,
@@ -80,10 +81,7 @@ def show(
         return
     echo(*_format_header(resolved, origin, tags))
     echo(*_format_recommendation(resolved, artifact_store))
-    if manifest.kind == "corpus":
-        echo(*format_corpus(resolved))
-    if isinstance(manifest.summary.get("quality"), dict):
-        echo(*format_quality(manifest.summary["quality"]))
+    echo(*_format_content(resolved, manifest))
     for warning in manifest.warnings:
         echo(*wrap(f"warning: {warning}").split("\n"))
     for dropped in manifest.dropped:
@@ -92,6 +90,18 @@ def show(
             echo(f"  {example}")
         if dropped.count > min(MAX_EXAMPLES, len(dropped.examples)) and dropped.examples:
             echo("  …  (`--json` lists them)")
+
+
+def _format_content(artifact: Artifact, manifest: Manifest) -> list[str]:
+    """Return splits and environments of a corpus, scores of a model, or other metrics."""
+    from gsx.storage.corpora.summary import model_scores
+
+    if manifest.kind == "model":
+        return format_scores({**model_scores(manifest)})
+    lines = format_corpus(artifact) if manifest.kind == "corpus" else []
+    if isinstance(manifest.summary.get("quality"), dict):
+        lines += format_quality(manifest.summary["quality"])
+    return lines
 
 
 def _tags(store: Store, manifest: Manifest) -> list[str]:

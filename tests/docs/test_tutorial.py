@@ -70,7 +70,7 @@ def test_the_html_view_of_a_corpus_lists_splits_and_environments(tmp_path):
 
     html = gsx.open(motif(Store.at(tmp_path)).location.local)._repr_html_()
     assert "<td>train</td><td>width 1..11</td>" in html
-    assert "<td>ood_test</td><td>hidden</td><td>3</td>" in html
+    assert "<td>ood_test</td><td>unknown</td><td>3</td>" in html
     nodes = gsx.open(pages(Store.at(tmp_path)).location.local)._repr_html_()
     assert "<th>nodes</th>" in nodes
 

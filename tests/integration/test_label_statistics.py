@@ -128,3 +128,24 @@ def test_a_wide_table_is_wrapped(monkeypatch):
         ["train", "causal", "and", "environmental", "12"], ["subgraphs"],
     ]  # fmt: skip
     assert format_table(rows, ("SPLIT", "ENVIRONMENT", "GRAPHS"))[1].startswith("train  causal and")
+
+
+def test_a_model_shows_its_scores_as_a_table(tmp_path, store):
+    made = gsx("prepare", "motif-size", "--num-graphs", 60, "--tag", "mine", *store)
+    assert made.code == 0, made.err
+    trained = gsx("train", "mine", "--epochs", 2, "--width", 8, "--tag", "net", *store)
+    assert trained.code == 0, trained.err
+    table = trained.out.splitlines()[2:]
+    assert table[0].split() == [
+        "ACCURACY",
+        "AT",
+        "EPOCH",
+        "ID_VAL",
+        "ID_TEST",
+        "OOD_VAL",
+        "OOD_TEST",
+    ]
+    assert table[1].split()[:5] == ["last", "epoch", "(selected)", "2", table[1].split()[4]]
+    assert "\n".join(table) in gsx("show", "net", *store).out
+    evaluated = gsx("evaluate", "net", "mine", *store)
+    assert max(map(len, evaluated.out.splitlines())) <= 80
