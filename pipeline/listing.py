@@ -29,7 +29,7 @@ SCORE_SPLIT = "ood_val"
 """Split whose score sorts models: test scores are not for selection."""
 _KINDS = tuple(dict.fromkeys(stage.kind for stage in STAGES))
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?\+00:00")
-_HIDDEN_OPTIONS = {"dataset", "raw", "formats", "shard_graphs", "source", "device"}
+_HIDDEN_OPTIONS = {"dataset", "name", "raw", "formats", "shard_graphs", "source", "device"}
 """Options that do not distinguish artifacts, or that other columns show."""
 
 
