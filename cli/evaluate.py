@@ -103,7 +103,7 @@ def _format_scores(document: dict[str, Any], *, several: bool) -> list[str]:
             )
             for split, subset, row in rows
         ]
-        return format_table(lines, ("SPLIT", "WHICH", unit, metric, "95 %"))
+        return format_table(lines, ("SPLIT", "WHICH", unit, metric, "95 %"), wrapped="WHICH")
     lines_of_several = [
         (
             split,
@@ -115,7 +115,9 @@ def _format_scores(document: dict[str, Any], *, several: bool) -> list[str]:
         )
         for split, subset, row in rows
     ]
-    return format_table(lines_of_several, ("SPLIT", "WHICH", unit, metric, "STD", "95 %"))
+    return format_table(
+        lines_of_several, ("SPLIT", "WHICH", unit, metric, "STD", "95 %"), wrapped="WHICH"
+    )
 
 
 def _count(row: dict[str, Any]) -> int:

@@ -12,6 +12,7 @@ from gsx.cli.options import FORMATS, RunOptions, run_options
 from gsx.cli.output import echo, in_split_order, notify, print_json
 from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.cli.run_plan import run_single_stage
+from gsx.plurals import counted
 from gsx.stages.export.formats import EXPORT_FORMATS
 
 if TYPE_CHECKING:
@@ -123,5 +124,5 @@ def _write(
         )
     elif not run_options.quiet:
         state = "reused" if reused else f"built in {seconds:.1f} s"
-        count = f"{sum(manifest.counts.values()):,} graphs"
+        count = counted(sum(manifest.counts.values()), "graph")
         echo(f"export    {manifest.key[:12]}  {count:<16} {state}", f"          {target}")

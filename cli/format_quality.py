@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gsx.cli.output import format_table
+from gsx.plurals import counted
 
 HEADERS = ("OPTION", "GRAPHS", "NODES", "SMALLER", "LARGER", "DISTINCT", "BRIDGES", "REJECTED")
 LEGEND = "smaller, larger: than any training graph; bridges: per pair of joined components"
@@ -27,7 +28,7 @@ def format_quality(quality: Mapping[str, Any]) -> list[str]:
     lines += [*format_table(rows, HEADERS), LEGEND]
     for name, row in options.items():
         lines += [
-            f"option {name.removeprefix('option_')}: {count:,} draws rejected: {reason}"
+            f"option {name.removeprefix('option_')}: {counted(count, 'draw')} rejected: {reason}"
             for reason, count in row["rejected"].items()
         ]
         left_out = row.get("molecules", {}).get("components_left_out")
@@ -63,23 +64,24 @@ def _format_labels(option: str, row: Mapping[str, Any]) -> Iterator[str]:
             f"{causal['too_small']:,} too small, {causal['in_conflict']:,} with label conflicts"
         )
     if row.get("label_conflicts"):
-        yield f"option {option}: {row['label_conflicts']:,} label conflicts between equal graphs"
+        conflicts = counted(row["label_conflicts"], "label conflict")
+        yield f"option {option}: {conflicts} between equal graphs"
     if row.get("contradicts_training"):
         yield (
-            f"option {option}: {row['contradicts_training']:,} graphs equal a training graph with "
-            "another label"
+            f"option {option}: {counted(row['contradicts_training'], 'graph')} with the structure "
+            "of a training graph and another label"
         )
 
 
 def _format_featx(featx: Mapping[str, Any]) -> str:
     """Return one line about extrapolated features."""
     if "replicas" in featx:
-        items = f"{featx['replicas']} replicas, {featx['extrapolated_nodes']:,} nodes"
+        items = f"{counted(featx['replicas'], 'replica')}, {featx['extrapolated_nodes']:,} nodes"
     else:
         origins = ", ".join(f"{name} {count:,}" for name, count in featx["of"].items())
-        items = f"{featx['graphs']:,} graphs ({origins})"
+        items = f"{counted(featx['graphs'], 'graph')} ({origins})"
     return (
-        f"extrapolated: {items}, {featx['extrapolated_features']:,} features; "
+        f"extrapolated: {items}, {counted(featx['extrapolated_features'], 'feature')}; "
         f"{featx['unchanged']:,} unchanged"
     )
 

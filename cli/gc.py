@@ -8,6 +8,7 @@ import click
 
 from gsx.cli.options import json_option, store_option
 from gsx.cli.output import echo, format_bytes, format_table, print_json
+from gsx.plurals import counted
 
 
 @click.command(short_help="List or delete unused files of a store.")
@@ -52,4 +53,4 @@ def gc(
         lines = [(item.what, format_bytes(item.bytes), item.path) for item in items]
         echo(*format_table(lines, ("WHAT", "SIZE", "PATH")))
     outcome = "deleted" if delete else "can be deleted; add --delete to do so"
-    echo(f"{len(items)} items, {format_bytes(total)} {outcome}")
+    echo(f"{counted(len(items), 'item')}, {format_bytes(total)} {outcome}")

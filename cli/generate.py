@@ -115,7 +115,7 @@ NONE = "none"
 )
 @click.option(
     "--bridges",
-    type=click.Choice(["vae", "diffusion", "random", "none"]),
+    type=AliasedChoice(["vae", "diffusion", "random", "none"], {"learned": "vae"}),
     help="Model that samples bridges; `none` leaves components unconnected.  [default: vae]",
 )
 @click.option(

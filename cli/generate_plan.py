@@ -140,9 +140,10 @@ def _source(
             "dataset": source, "raw": options["raw"], **_given(options, "num_graphs")
         }  # fmt: skip
         return {"prepare": _config("prepare", prepare_options)}, {}
+    corpus = resolve_corpus(store, source)
     if options["num_graphs"] is not None:
         raise UsageError("--num-graphs applies to datasets only; SOURCE is a corpus. Leave it out.")
-    return {}, {"prepare": resolve_corpus(store, source)}
+    return {}, {"prepare": corpus}
 
 
 def _recipe_plan(path: str, options: Options) -> tuple[Step, ...]:

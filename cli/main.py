@@ -120,7 +120,10 @@ def _run_command() -> int:
             echo_error(f"Error: {message}")
         code = error.exit_code
     except click.exceptions.Abort:
-        echo("Stopped. Finished shards are kept; run the same command to resume.", err=True)
+        echo(
+            "Stopped. Finished shards and epochs are kept; run the same command to resume.",
+            err=True,
+        )
         code = 130
     except GsxError as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))

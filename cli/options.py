@@ -89,11 +89,9 @@ replicas_option = click.option(
 augmented_only_option = click.option(
     "--augmented-only", is_flag=True, help="Leave the source graphs out of the new corpus."
 )
-seed_option = click.option(
-    "--seed", type=int, help="Root seed of all random streams.  [default: 0]"
-)
+seed_option = click.option("--seed", type=int, help="Random seed.  [default: 0]")
 seed_option_with_default = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Root seed of all random streams."
+    "--seed", type=int, default=0, show_default=True, help="Random seed."
 )
 num_graphs_option = click.option(
     "--num-graphs", type=int, help="Graphs of all splits together, if SOURCE is a dataset."

@@ -7,18 +7,19 @@ text from artifacts and raw files, so control characters are escaped and URLs ar
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shlex
 import shutil
 import sys
 import textwrap
-import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import click
 
 from gsx.escape import printable, redact_urls
+from gsx.plurals import counted
 
 if TYPE_CHECKING:
     from gsx.stages.stage import Progress
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gsx.storage.artifacts.publish import BuildResult
 
 
+_T = TypeVar("_T")
 SELECTION_RULES = {
     "ood_val": "best epoch by ood_val",
     "id_val": "best epoch by id_val",
@@ -33,15 +35,12 @@ SELECTION_RULES = {
     "last": "last epoch",
 }
 """Rules that select an epoch of a training run, with their descriptions."""
-_STARTING_FORMAT = "{desc}: {n_fmt}/{total_fmt}, for {elapsed}{postfix}"
-_BAR_FORMAT = (
-    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}, {rate_noinv_fmt}, {remaining} left{postfix}"
-)
-"""Fits into 80 columns with workers, bytes and hours."""
+MIN_WRAPPED_WIDTH = 16
+"""Smallest width of a column that is wrapped."""
+_UNITS = {"nodes": "node", "recipes": "recipe", "splits": "split", "groups": "group"}
+"""Counts in a manifest that are not graphs, and what one of them is called."""
 MAX_CELL_WIDTH = 200
 """Longest text in a cell of a table."""
-_bars: list[Any] = []
-"""Progress bars on display."""
 
 
 def echo(*lines: str, err: bool = False) -> None:
@@ -122,16 +121,20 @@ def wrap(text: str, margin: int = 0) -> str:
 
 def notify(text: str) -> None:
     """Print a message to stderr, above the progress bar if there is one."""
-    for bar in _bars:
-        bar.clear()
+    from gsx.pipeline.progress import above_bars
+
     line = printable(redact_urls(text))
-    click.echo(wrap(line) if sys.stderr.isatty() else line, err=True)
-    for bar in _bars:
-        bar.refresh()
+    with above_bars():
+        click.echo(wrap(line) if sys.stderr.isatty() else line, err=True)
 
 
-def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> list[str]:
-    """Return lines of aligned columns under headers: numbers to the right, text to the left."""
+def format_table(
+    rows: Sequence[Sequence[object]], headers: Sequence[str], wrapped: str | None = None
+) -> list[str]:
+    """Return lines of aligned columns under headers: numbers to the right, text to the left.
+
+    The column ``wrapped`` takes several lines if the table is wider than the terminal.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
     header = [_cell(name) for name in headers]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
@@ -139,13 +142,24 @@ def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> li
         bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
         for i in range(len(headers))
     ]
-    return [
-        "  ".join(
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in [header, *cells]
-    ]
+    if wrapped in headers:
+        index = headers.index(wrapped)
+        excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+        widths[index] = max(widths[index] - max(excess, 0), min(widths[index], MIN_WRAPPED_WIDTH))
+    lines = []
+    for line in [header, *cells]:
+        parts = [
+            textwrap.wrap(text, width) or [""] if name == wrapped else [text]
+            for name, text, width in zip(headers, line, widths, strict=True)
+        ]
+        lines += [
+            "  ".join(
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(cells_of_line, widths, numeric, strict=True)
+            ).rstrip()
+            for cells_of_line in itertools.zip_longest(*parts, fillvalue="")
+        ]
+    return lines
 
 
 def _cell(value: object) -> str:
@@ -176,8 +190,8 @@ def format_bytes(size: int) -> str:
     return f"{number:.1f} TB"
 
 
-def in_split_order(counts: dict[str, int]) -> dict[str, int]:
-    """Return counts in the order of the splits; other counts come last."""
+def in_split_order(counts: Mapping[str, _T]) -> dict[str, _T]:
+    """Return values by split in the order of the splits; other names come last."""
     from gsx.schema import SPLITS
 
     splits = [name for name in SPLITS if name in counts]
@@ -216,41 +230,20 @@ def artifact_json(built: BuildResult, path: str | None = None) -> dict[str, Any]
 def artifact_line(stage: str, built: BuildResult) -> str:
     """Return one line about an artifact that was built or reused."""
     manifest = built.artifact.manifest
-    unit = "groups" if manifest.kind == "statistics" else "graphs"
-    unit = next((name for name in ("nodes", "recipes") if name in manifest.counts), unit)
-    count = f"{sum(manifest.counts.values()):,} {unit}"
+    unit = next((name for name in _UNITS if name in manifest.counts), "graphs")
+    count = counted(sum(manifest.counts.values()), _UNITS.get(unit, "graph"))
     state = "reused" if built.reused else f"built in {built.seconds:.1f} s"
     return f"{stage:<9} {manifest.key[:12]}  {count:<16} {state}"
 
 
 @contextlib.contextmanager
 def progress_bar(step: str, *, quiet: bool, unit: str = " graphs") -> Iterator[Progress]:
-    """Show a progress bar on stderr if it is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    """Show progress on stderr: a bar if it is a terminal, otherwise lines."""
+    if quiet:
         yield lambda done, total, note="": None
         return
-    from tqdm import tqdm
+    from gsx.pipeline.progress import show_progress
 
-    terminal = sys.stderr.stream if isinstance(sys.stderr, PrintableStream) else sys.stderr
-    bar = tqdm(
-        desc=printable(step), unit=unit, unit_scale=True, file=terminal, leave=False,
-        dynamic_ncols=True, bar_format="{desc}: starting",
-    )  # fmt: skip
-
-    def update(done: int, total: int, note: str = "") -> None:
-        if bar.total is None:
-            bar.reset(total)  # the time before the first update is not work on graphs
-        # The rate is the mean since then, because workers finish their shards in bursts.
-        bar.n, bar.bar_format = done, _BAR_FORMAT if done else _STARTING_FORMAT
-        bar.set_postfix_str(printable(note), refresh=False)
-        if time.monotonic() - last_refresh[0] >= bar.mininterval or done >= total:
-            last_refresh[0] = time.monotonic()
-            bar.refresh()
-
-    last_refresh = [0.0]
-    _bars.append(bar)
-    try:
+    stream = sys.stderr.stream if isinstance(sys.stderr, PrintableStream) else sys.stderr
+    with show_progress(step, stream, unit=unit) as update:
         yield update
-    finally:
-        _bars.remove(bar)
-        bar.close()

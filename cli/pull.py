@@ -76,7 +76,7 @@ def pull(
 
 def _locate(artifact: str, store: Store | None, kind: str) -> Location:
     """Return the location of an artifact: a directory or URL, or a key in a store."""
-    from gsx.errors import UsageError
+    from gsx.errors import ArtifactError, UsageError
     from gsx.storage.artifacts.location import Location
     from gsx.storage.artifacts.tags import is_tag_name
 
@@ -88,7 +88,11 @@ def _locate(artifact: str, store: Store | None, kind: str) -> Location:
             )
         return Location.at(artifact)
     if not store.location.is_web or is_tag_name(artifact):
-        return store.locate(artifact)
+        try:
+            return store.locate(artifact)
+        except ArtifactError as error:
+            first = str(error).split("\n")[0]
+            raise ArtifactError(f"{first}\nCheck the key, and the store in `--from`.") from error
     if len(artifact) < 32:
         raise UsageError(
             "an HTTP store cannot be searched; give at least the first 32 digits of the key, or a "

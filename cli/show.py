@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gsx.cli.format_corpus import corpus_targets, format_corpus
 from gsx.cli.format_quality import format_quality
+from gsx.cli.format_scores import format_scores
 from gsx.cli.options import json_option, store_option
 from gsx.cli.output import (
     echo,
@@ -17,6 +19,7 @@ from gsx.cli.output import (
     print_json,
     wrap,
 )
+from gsx.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,15 +81,13 @@ def show(
                 "nodes": labelled_nodes(manifest),
                 "environments": manifest.summary.get("environments", []),
                 "quality": manifest.summary.get("quality", {}),
+                **({"targets": targets} if (targets := corpus_targets(resolved)) else {}),
             }
         )
         return
     echo(*_format_header(resolved, origin, tags))
     echo(*_format_recommendation(resolved, artifact_store))
-    if manifest.kind == "corpus":
-        echo(*_format_corpus(resolved))
-    if isinstance(manifest.summary.get("quality"), dict):
-        echo(*format_quality(manifest.summary["quality"]))
+    echo(*_format_content(resolved, manifest))
     echo(*_format_warnings(manifest.warnings))
     for dropped in manifest.dropped:
         echo(f"left out: {dropped.count:,} {dropped.reason}")
@@ -104,6 +105,18 @@ def _format_warnings(warnings: Sequence[str]) -> list[str]:
     ]
     if len(warnings) > MAX_WARNINGS:
         lines.append(f"… and {len(warnings) - MAX_WARNINGS:,} more warnings (`--json` lists them)")
+    return lines
+
+
+def _format_content(artifact: Artifact, manifest: Manifest) -> list[str]:
+    """Return splits and environments of a corpus, scores of a model, or other metrics."""
+    from gsx.storage.corpora.summary import model_scores
+
+    if manifest.kind == "model":
+        return format_scores({**model_scores(manifest)})
+    lines = format_corpus(artifact) if manifest.kind == "corpus" else []
+    if isinstance(manifest.summary.get("quality"), dict):
+        lines += format_quality(manifest.summary["quality"])
     return lines
 
 
@@ -138,8 +151,12 @@ def _format_header(artifact: Artifact, origin: Origin | None, tags: list[str]) -
         f"  path     {artifact.location.url}{copy}",
         *([f"  origin   {origin.describe()}"] if origin is not None else []),
         f"  stage    {manifest.stage} v{manifest.stage_version}",
-        *(f"             {key} = {_format_value(value)}" for key, value in manifest.config.items()),
-        f"  content  {len(manifest.files)} files, {format_bytes(manifest.size)}",
+        *(
+            f"             {key} = {_format_value(value)}"
+            for key, value in manifest.config.items()
+            if value not in (None, "", [])
+        ),
+        f"  content  {counted(len(manifest.files), 'file')}, {format_bytes(manifest.size)}",
     ]
     lines += [f"  {parent.role:<8} {parent.kind} {parent.key[:12]}" for parent in manifest.parents]
     return lines
@@ -182,49 +199,3 @@ def _format_recipes(recommendation: Artifact) -> list[str]:
 def _format_value(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}… (`--json` prints it whole)"
-
-
-def _format_corpus(corpus: Artifact) -> list[str]:
-    """Return the tables of splits and environments of a corpus."""
-    from gsx.errors import ArtifactError
-
-    summary = corpus.manifest.summary
-    try:
-        names = {row["id"]: row["name"] for row in summary["environments"]}
-        graph_rows = [
-            (
-                group["split"],
-                group["env_id"] if group["env_id"] >= 0 else None,
-                names.get(group["env_id"], "hidden"),
-                group["count"],
-                f"{group['min_nodes']}-{group['max_nodes']}",
-                group["nodes"] / max(group["count"], 1),
-                "/".join(map(str, group["labels"])),
-            )
-            for group in summary["groups"]
-        ]
-        node_rows = [
-            (
-                group["split"],
-                group["env_id"] if group["env_id"] >= 0 else None,
-                names.get(group["env_id"], "hidden"),
-                group["count"],
-                "/".join(map(str, group["labels"])),
-            )
-            for group in summary.get("node_groups", [])
-        ]
-        oddities = [
-            f"{count:,} {name.replace('_', ' ')}"
-            for name, count in summary["oddities"].items()
-            if count
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArtifactError(
-            f"the summary of {corpus.location.url} is not that of a corpus: {error!r}"
-        ) from error
-    graph_headers = ("SPLIT", "ENV", "ENVIRONMENT", "GRAPHS", "NODES", "MEAN", "LABELS")
-    lines = format_table(graph_rows, graph_headers)
-    if node_rows:
-        node_headers = ("SPLIT", "ENV", "ENVIRONMENT", "LABELLED NODES", "LABELS")
-        lines += ["", *format_table(node_rows, node_headers)]
-    return [*lines, ", ".join(oddities)] if oddities else lines

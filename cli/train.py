@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
+from gsx.cli.format_scores import format_scores
 from gsx.cli.options import RunOptions, device_option, run_options, seed_option_with_default
 from gsx.cli.output import (
-    SELECTION_RULES,
     artifact_json,
     command_line,
     echo,
-    format_score,
-    format_table,
     print_json,
 )
 from gsx.cli.resolve_corpus import resolve_corpus
@@ -97,30 +95,6 @@ def train(
     if run_options.as_json:
         print_json(document)
     elif not run_options.quiet:
-        echo(*_format_scores(scores))
+        echo(*format_scores(scores))
         if "result" in document:
             echo(f"written: {document['result']}")
-
-
-def _format_scores(scores: dict[str, Any]) -> list[str]:
-    splits = ("id_val", "id_test", "ood_val", "ood_test")
-    selected, chosen = scores["selected"], scores.get("chosen")
-    rules = sorted(SELECTION_RULES, key=lambda rule: rule != selected)
-    rows = [
-        (
-            _format_choice(chosen)
-            if chosen
-            else SELECTION_RULES[rule] + (" (selected)" if rule == selected else ""),
-            row.get("epoch"),
-            *(format_score(row.get(split)) for split in splits),
-        )
-        for rule in rules
-        if (row := scores["selection"].get(rule)) is not None
-    ]
-    headers = (f"{scores['metric'].upper()} AT", "EPOCH", *(split.upper() for split in splits))
-    return format_table(rows, headers)
-
-
-def _format_choice(chosen: dict[str, Any]) -> str:
-    """Return the hyper-parameters of a linear model."""
-    return f"linear model, {chosen['counts']}, strength {chosen['strength']:g}"

@@ -155,11 +155,12 @@ def _source_corpus(
     from gsx.stages.prepare.stage import FAMILIES
 
     if not any(source in (*family.names, *family.aliases) for family in FAMILIES):
+        corpus = resolve_corpus(store, source)
         if options["num_graphs"] is not None:
             raise UsageError(
                 "--num-graphs applies to datasets only; SOURCE is a corpus. Leave it out."
             )
-        return resolve_corpus(store, source)
+        return corpus
     prepare_options = {name: value for name, value in options.items() if value is not None}
     config = parse_config("prepare", {"dataset": source, **prepare_options}, "gsx prepare")
     step = Step(stage_named("prepare"), config, {})

@@ -10,6 +10,7 @@ import click
 
 from gsx.cli.options import json_option, store_option
 from gsx.cli.output import echo, notify, print_json
+from gsx.plurals import counted
 
 if TYPE_CHECKING:
     from gsx.schema import CorpusInfo
@@ -47,6 +48,7 @@ def verify(
     """
     from gsx.errors import UsageError
     from gsx.pipeline.stage_order import json_files
+    from gsx.storage.artifacts.manifest import SIGNATURE
     from gsx.storage.artifacts.store import Store
     from gsx.storage.corpora.verify_corpus import verify_artifact
     from gsx.storage.sharing.signing import read_public_key
@@ -60,7 +62,7 @@ def verify(
         else [artifact_store.locate(name) for name in artifacts]
     )
     key = None if signature is None else read_public_key(signature)
-    reports = []
+    reports, signers = [], {}
     for location in locations:
         manifest, signature_problems = _check_signature(location, key)
         report = verify_artifact(
@@ -70,6 +72,8 @@ def verify(
             json_files=json_files,
             graph_check=_molecule_check,
         )
+        if key is not None and not signature_problems:
+            signers[report.path] = key.name
         problems = (*report.problems, *signature_problems)
         reports.append(dataclasses.replace(report, problems=problems))
     ok = all(not report.problems for report in reports)
@@ -77,8 +81,9 @@ def verify(
         print_json({"ok": ok, "artifacts": [dataclasses.asdict(report) for report in reports]})
     else:
         for report in reports:
-            counts = f"{report.files} files, {report.graphs:,} graphs"
-            echo(f"{_state(report):<8} {report.path}  {counts}")
+            counts = f"{counted(report.files, 'file')}, {counted(report.graphs, 'graph')}"
+            signed = f", signed by {signers[report.path]}" if report.path in signers else ""
+            echo(f"{_state(report):<8} {report.path}  {counts}{signed}")
             if report.caches:
                 count = len(report.caches)
                 echo(
@@ -88,7 +93,9 @@ def verify(
                 )
             for problem in report.problems:
                 first, *others = problem.what.split("\n")
-                echo(f"         {problem.path} {first}", *(f"         {line}" for line in others))
+                # Messages about signatures name the file themselves.
+                where = "" if problem.path == SIGNATURE else f"{problem.path} "
+                echo(f"         {where}{first}", *(f"         {line}" for line in others))
     if not ok:
         raise click.exceptions.Exit(3)
 

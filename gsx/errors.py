@@ -50,6 +50,12 @@ class StageError(GsxError):
     exit_code = 4
 
 
+class InputError(StageError, UsageError):
+    """An option names something that the input lacks, such as a column of a table."""
+
+    exit_code = 2
+
+
 class MoleculeError(StageError):
     """Molecule that cannot be parsed or is chemically invalid."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
+from gsx.dense_features import densify_features as densify_features
 from gsx.errors import UsageError
 from gsx.ragged import Array, Ints, Ragged, decode_texts, row_indices
 from gsx.schema import SPLITS, Axis, CorpusInfo
@@ -67,17 +68,6 @@ def pyg_columns(info: CorpusInfo, extra: Sequence[str] = ()) -> list[str]:
         standard = {"node_feat", "edge_attr", "y", "label", "env_id", "graph_id"}
     sparse = {"node_feat_index", "node_feat_value"}
     return sorted(names & {*standard, *sparse, *extra})
-
-
-def densify_features(table: GraphTable, info: CorpusInfo) -> GraphTable:
-    """Return the table with sparse node features converted to dense rows."""
-    if not info.sparse:
-        return table
-    index, value = table.lists("node", "node_feat_index"), table.lists("node", "node_feat_value")
-    rows = np.zeros((len(index), info.num_features), dtype=value.values.dtype)
-    rows[row_indices(index.ptr), index.values] = value.values
-    others = {k: v for k, v in table.node.items() if not k.startswith("node_feat_")}
-    return replace(table, node={"node_feat": rows, **others})
 
 
 def collate(table: GraphTable, *, num_features: int | None = None) -> Batch:

@@ -1,4 +1,4 @@
-"""List the artifacts of a store with the facts that tell them apart."""
+"""List the artifacts of a store with the options that distinguish them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SCORE_SPLIT = "ood_val"
 """Split whose score sorts models: test scores are not for selection."""
 _KINDS = tuple(dict.fromkeys(stage.kind for stage in STAGES))
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?\+00:00")
-_HIDDEN_OPTIONS = {"dataset", "raw", "formats", "shard_graphs", "source", "device"}
-"""Options that do not tell artifacts apart, or that other columns show."""
+_HIDDEN_OPTIONS = {"dataset", "name", "raw", "formats", "shard_graphs", "source", "device"}
+"""Options that do not distinguish artifacts, or that other columns show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,15 @@ import msgspec
 from gsx import typed_values
 from gsx.errors import RecipeError, did_you_mean
 from gsx.pipeline.named_recipes import expand_recipe, pretraining_options
+from gsx.pipeline.recipe_values import (
+    as_config_options,
+    as_field_values,
+    format_choice_error,
+)
 from gsx.pipeline.stage_order import STAGES, stage_named
+from gsx.stages.stage import Stage
 
+_CHOICE = re.compile(r"Invalid enum value '(.*)'")
 _FIELD = re.compile(r" - at `\$\.?([^`]*)`")
 
 
@@ -72,9 +79,10 @@ def parse_recipe(text: str, where: str, *, raw: str | None = None) -> Recipe:
             raise RecipeError(f"{where}: `{section}` must be a section `[{section}]`, not a value")
     if not document:
         raise RecipeError(f"{where} has no sections. Start with a section `[prepare]`.")
+    document = as_config_options(document, where)
     _add_defaults(document, raw)
     configs = {
-        stage.name: parse_config(stage.name, document[stage.name], f"{where} [{stage.name}]")
+        stage.name: _parse_section(stage, document[stage.name], f"{where} [{stage.name}]")
         for stage in STAGES
         if stage.name in document
     }
@@ -98,6 +106,11 @@ def _add_defaults(document: dict[str, Any], raw: str | None) -> None:
             document[name] = {**options, **document[name]}
 
 
+def _parse_section(stage: Stage, options: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401
+    """Return the resolved config of a section."""
+    return parse_config(stage.name, as_field_values(stage, options, where), where)
+
+
 def parse_config(stage_name: str, options: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401
     """Validate the options of one stage and return its resolved config."""
     stage = stage_named(stage_name)
@@ -110,7 +123,8 @@ def parse_config(stage_name: str, options: Mapping[str, Any], where: str) -> Any
     try:
         config = typed_values.convert(options, stage.config)
     except msgspec.ValidationError as error:
-        raise RecipeError(f"{where}: {_format_validation_error(str(error))}") from error
+        message = _format_validation_error(stage, str(error))
+        raise RecipeError(f"{where}: {message}") from error
     try:
         return stage.resolve(config)
     except RecipeError:
@@ -120,10 +134,13 @@ def parse_config(stage_name: str, options: Mapping[str, Any], where: str) -> Any
         raise
 
 
-def _format_validation_error(message: str) -> str:
+def _format_validation_error(stage: Stage, message: str) -> str:
     """Turn ``Expected `int`, got `str` - at `$.seed``` into ``seed: Expected …``."""
     match = _FIELD.search(message)
     problem = _FIELD.sub("", message)
+    value = _CHOICE.fullmatch(problem)
+    if match and match[1] and value:
+        return format_choice_error(stage, match[1].partition("[")[0], value[1])
     if match and match[1]:
         return f"`{match[1]}`: {problem}"
     return problem.replace("Object missing required field", "missing option")

@@ -28,7 +28,7 @@ from gsx.storage.artifacts.safe_files import (
 )
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.artifacts.tags import TAGS, Tag, read_tags, remove_tag
-from gsx.storage.corpora.hot_cache import cached_digests, hot_cache_dir
+from gsx.storage.corpora.hot_cache import cached_digests, hot_cache_dir, is_used, record_path
 from gsx.storage.sharing.push_pull import TRANSFERS
 
 DRAFT = "abandoned draft"
@@ -49,7 +49,10 @@ class Garbage:
 
 
 def find_garbage(store: Store) -> Iterator[Garbage]:
-    """Yield unlocked drafts and transfers, superseded generations and caches without a corpus."""
+    """Yield unlocked drafts and transfers, superseded generations and caches without a corpus.
+
+    A cache is kept if its corpus is in this store, or in a local directory in which it was read.
+    """
     artifacts = list(store.artifacts()) if store.location.local is not None else []
     for path in _children(draft_folder(store)):
         if _is_unlocked(lock_path(path)):
@@ -67,7 +70,7 @@ def find_garbage(store: Store) -> Iterator[Garbage]:
     digests = {artifact.manifest.digest for artifact in artifacts}
     for name in cached_digests():
         folder = hot_cache_dir(name)
-        if name not in digests and _is_unlocked(_cache_lock_path(folder)):
+        if name not in digests and not is_used(name) and _is_unlocked(_cache_lock_path(folder)):
             yield Garbage(CACHE, str(folder), _total_bytes(folder))
 
 
@@ -119,6 +122,8 @@ def remove_garbage(store: Store, garbage: Garbage) -> bool:
             remove_tag(store.location, path.stem)
             return True
         remove_beneath(path.parent.parent, f"{path.parent.name}/{path.name}")
+        if garbage.what == CACHE:
+            record_path(path.name).unlink(missing_ok=True)
     return True
 
 

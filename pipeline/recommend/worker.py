@@ -215,7 +215,7 @@ def _network_logits(
     draft = Draft(folder / "draft")
     draft.prepare()
     with one_thread():
-        result = fit(config, shape, data, device, draft, lambda _: None)
+        result = fit(config, shape, data, device, draft, lambda _epochs, _note: None)
         weights = result.selected["last"].weights.items()
         contiguous = {name: np.ascontiguousarray(values) for name, values in weights}
         network: Any = load_network(shape, contiguous, "the network")

@@ -27,6 +27,7 @@ class AugmentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Options of ``[augment]``."""
 
     method: Method
+    """Nodes or edges are dropped, features are masked, or classes are mixed."""
     rate: float | None = None
     """Probability that a node or edge is dropped or a feature masked. Default: 0.1."""
     masked: Literal["columns", "nodes", "values"] | None = None
@@ -50,6 +51,7 @@ class AugmentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     shard_graphs: int = SHARD_GRAPHS
     """Graphs per file; fewer if graphs are large."""
     formats: tuple[Format, ...] = ("parquet",)
+    """File formats of the shards."""
 
 
 def resolve(config: AugmentConfig) -> AugmentConfig:

@@ -49,8 +49,11 @@ class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Epochs without a higher likelihood of held-out bridges after which training stops; 0 trains
     all epochs."""
     width: int = 64
+    """Hidden units per layer."""
     latent: int = 16
+    """Numbers in the latent of a node."""
     learning_rate: float = 5e-3
+    """Learning rate of Adam."""
     attribute_weight: float = 1.0
     """The paper's alpha: weight of the attribute loss."""
     kl_weight: float = 1e-3

@@ -95,7 +95,7 @@ def _parse(text: str) -> Chem.Mol:
     """Parse a SMILES string without sanitization, and count hydrogens."""
     molecule: Chem.Mol | None = Chem.MolFromSmiles(text, UNSANITIZED)
     if molecule is None:
-        raise MoleculeError(f"`{text}` is not SMILES")
+        raise MoleculeError(f"`{text}` is not a valid SMILES string")
     molecule.UpdatePropertyCache(strict=False)
     return molecule
 

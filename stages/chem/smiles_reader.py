@@ -172,11 +172,11 @@ def _parse(text: str, limits: MoleculeLimits) -> Chem.Mol:
         return molecule
     rough: Chem.Mol | None = Chem.MolFromSmiles(text, sanitize=False)
     if rough is None:
-        raise MoleculeError(f"{_quoted(text)} is not SMILES")
+        raise MoleculeError(f"{_quoted(text)} is not a valid SMILES string")
     try:
         Chem.SanitizeMol(rough)
     except ValueError as error:
-        raise MoleculeError(f"{_quoted(text)} breaks a rule of chemistry: {error}") from error
+        raise MoleculeError(f"{_quoted(text)} cannot be sanitized by RDKit: {error}") from error
     raise MoleculeError(f"{_quoted(text)} cannot be read by RDKit")
 
 
@@ -197,7 +197,7 @@ def _check_text(text: str, limits: MoleculeLimits) -> None:
 def _check_size(rough: Chem.Mol | None, text: str, limits: MoleculeLimits) -> None:
     """Reject a molecule that is too large before rings and aromaticity are computed."""
     if rough is None:
-        raise MoleculeError(f"{_quoted(text)} is not SMILES")
+        raise MoleculeError(f"{_quoted(text)} is not a valid SMILES string")
     heavy, atoms = rough.GetNumHeavyAtoms(), rough.GetNumAtoms()
     _check_atoms(max(heavy, atoms // _ATOMS_PER_HEAVY_ATOM), text, limits)
     rings = rough.GetNumBonds() - atoms + len(Chem.GetMolFrags(rough))

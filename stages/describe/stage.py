@@ -28,7 +28,16 @@ from gsx.storage.artifacts.draft import Draft
 from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
-from gsx.storage.corpora.split_warnings import label_shift_warnings, small_split_warnings
+from gsx.storage.corpora.split_warnings import (
+    label_shift_warnings,
+    small_split_warnings,
+    small_task_warnings,
+)
+from gsx.storage.corpora.target_statistics import (
+    has_target_values,
+    target_groups,
+    target_values,
+)
 from gsx.table import GraphTable
 
 SIZE_DOMAINS = ("size", "length", "size-color")
@@ -36,6 +45,8 @@ SIZE_DOMAINS = ("size", "length", "size-color")
 MIN_REPORTED_SHARE = 0.01
 """Smallest share of graphs equal to training graphs that gives a warning."""
 _SHOWN_FEATURES = 16
+_LISTED_DOMAINS = 256
+"""Largest number of domains whose names are stored."""
 
 
 class DescribeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,6 +98,8 @@ def run(
     document = {
         "corpus": corpus.key,
         "quantiles": QUANTILES,
+        **_definitions(corpus.info),
+        **_targets(corpus),
         "groups": rows,
         "splits": [
             {
@@ -103,11 +116,13 @@ def run(
         ],
         "outside_training_sizes": _share_outside_training(graphs, present) if train.any() else {},
         "shift": _shift(graphs, present) if train.any() else {},
-        "equal_to_training": _equal_to_training(graphs, present) if train.any() else {},
+        "equal_to_training": (
+            _equal_to_training(graphs, _label_codes(corpus, graphs), present) if train.any() else {}
+        ),
     }
     draft.write_bytes(STATISTICS, readable_json(document))
     return StageResult(
-        counts={"groups": len(rows)},
+        counts={"splits": len(present)},
         warnings=(*_split_warnings(corpus), *_warnings(corpus.info, document)),
         summary={
             "name": corpus.info.name,
@@ -126,13 +141,49 @@ def _describe_nodes(corpus: Corpus, draft: Draft) -> StageResult:
     table = table.filter(table.dense("graph", "origin") == ORIGINS.index("source"))
     classes = len(info.outputs) if info.task == "classification" else 2
     report = node_report(table, classes)
-    document = {"corpus": corpus.key, "quantiles": QUANTILES, "level": "node", **report}
+    document = {
+        "corpus": corpus.key,
+        "quantiles": QUANTILES,
+        "level": "node",
+        **_definitions(info),
+        **_targets(corpus),
+        **report,
+    }
     draft.write_bytes(STATISTICS, readable_json(document))
     return StageResult(
-        counts={"groups": len(report["splits"])},
+        counts={"splits": len(report["splits"])},
         warnings=(*_split_warnings(corpus), *node_warnings(report)),
         summary={"name": info.name, "equal_to_training": report["equal_to_training"]},
     )
+
+
+def _definitions(info: CorpusInfo) -> dict[str, Any]:
+    """Return the names that the numbers of the document refer to."""
+    columns = {column.name: column for column in info.columns}
+    features = columns["node_feat"].value_names if "node_feat" in columns else ()
+    return {
+        "task": info.task,
+        "outputs": info.outputs,
+        "domain": info.domain,
+        "domains": info.domains if len(info.domains) <= _LISTED_DOMAINS else (),
+        "feature_names": features[:_SHOWN_FEATURES],
+    }
+
+
+def _targets(corpus: Corpus) -> dict[str, Any]:
+    """Return the statistics of targets per split, unless class counts describe them."""
+    if not has_target_values(corpus.info):
+        return {}
+    groups = target_groups(corpus, by_environment=False)
+    return {"targets": {group["split"]: group["targets"] for group in groups}}
+
+
+def _label_codes(corpus: Corpus, graphs: _GraphStatistics) -> Ints:
+    """Return a number per graph that is equal for equal labels."""
+    if not has_target_values(corpus.info):
+        return graphs.label
+    values = np.nan_to_num(target_values(corpus)[2], nan=np.inf)
+    return np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 class _FeatureStatistics:
@@ -266,15 +317,16 @@ def _shift(graphs: _GraphStatistics, present: list[int]) -> dict[str, dict[str, 
     return shifts
 
 
-def _equal_to_training(graphs: _GraphStatistics, present: list[int]) -> dict[str, dict[str, Any]]:
+def _equal_to_training(
+    graphs: _GraphStatistics, labels: Ints, present: list[int]
+) -> dict[str, dict[str, Any]]:
     """Return, per split, the number of graphs with the hash of a training graph."""
     train = graphs.split == SPLITS.index("train")
-    train_hashes, labels = graphs.hash[train], graphs.label[train]
     repeated: dict[str, dict[str, Any]] = {}
     for code in _held_out(present):
         inside = graphs.split == code
         count, other = count_repeated(
-            graphs.hash[inside], graphs.label[inside], train_hashes, labels
+            graphs.hash[inside], labels[inside], graphs.hash[train], labels[train]
         )
         share = round(count / int(inside.sum()), 6)
         repeated[SPLITS[code]] = {"graphs": count, "share": share, "with_another_label": other}
@@ -286,6 +338,10 @@ def _split_warnings(corpus: Corpus) -> Iterator[str]:
     groups = corpus.summary.get("node_groups", corpus.summary["groups"])
     yield from small_split_warnings(corpus.info, groups)
     yield from label_shift_warnings(corpus.info, groups)
+    if corpus.info.task == "multitask":
+        split, _, y = target_values(corpus)
+        values = {name: y[split == code] for code, name in enumerate(SPLITS)}
+        yield from small_task_warnings(corpus.info, values)
 
 
 def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
@@ -308,7 +364,7 @@ def _warnings(info: CorpusInfo, document: Mapping[str, Any]) -> Iterator[str]:
 STAGE = Stage(
     module=__name__,
     name="describe",
-    version=3,
+    version=4,
     kind="statistics",
     config=DescribeConfig,
     json_files=lambda: {STATISTICS: STATISTICS_FILE},

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from gsx.limits import STATISTICS_BYTES
+from gsx.schema import Task
 from gsx.storage.corpora.artifact_files import JsonFile
 from gsx.storage.corpora.quality_types import Count, Score
-from gsx.storage.corpora.summary import EnvId, Split
+from gsx.storage.corpora.summary import EnvId, Name, Split
+from gsx.storage.corpora.target_statistics import TargetStatistics
 
 STATISTICS = "statistics.json"
 
@@ -35,6 +37,7 @@ class SplitRow(GraphRow):
 
     split: Split
     domain_id: NotRequired[int]
+    features: NotRequired[FeatureRow]
 
 
 class EnvironmentRow(GraphRow):
@@ -66,7 +69,27 @@ class Repeated(TypedDict):
     with_another_label: Count
 
 
-class GraphStatistics(TypedDict):
+class FeatureRow(TypedDict, total=False):
+    """Means of the first features, or the share of nodes with categories that training lacks."""
+
+    mean: list[Score]
+    std: list[Score]
+    nodes_with_unseen_words: Score
+
+
+class Definitions(TypedDict):
+    """Names that the numbers refer to; documents before version 4 of the stage have none."""
+
+    task: NotRequired[Task]
+    outputs: NotRequired[list[Name]]
+    domain: NotRequired[Name]
+    domains: NotRequired[list[Name]]
+    feature_names: NotRequired[list[Name]]
+    targets: NotRequired[dict[Split, list[TargetStatistics]]]
+    """Statistics of targets that class counts do not describe, per split."""
+
+
+class GraphStatistics(Definitions):
     """Statistics of a corpus of labelled graphs."""
 
     groups: list[SplitRow]
@@ -91,6 +114,7 @@ class NodeSplitRow(NodeRow):
 
     split: Split
     edges_to_training: Score
+    features: NotRequired[FeatureRow]
 
 
 class NodeEnvironmentRow(NodeRow):
@@ -99,7 +123,7 @@ class NodeEnvironmentRow(NodeRow):
     env_id: EnvId
 
 
-class NodeStatistics(TypedDict):
+class NodeStatistics(Definitions):
     """Statistics of a corpus of labelled nodes."""
 
     level: Literal["node"]

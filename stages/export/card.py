@@ -104,12 +104,12 @@ def _graphs(request: ExportRequest) -> Iterator[str]:
     groups: Sequence[Mapping[str, Any]] = summary.get("node_groups") or summary["groups"]
     for group in groups:
         env = group["env_id"]
-        name = f"{env}: {names.get(env, '')}" if env >= 0 else "hidden"
+        name = f"{env}: {names.get(env, '')}" if env >= 0 else "unknown"
         cells = [markdown_text(group["split"]), markdown_text(name), f"{group['count']:,}"]
         cells += [] if nodes else [f"{group['min_nodes']} to {group['max_nodes']}"]
         cells += [" / ".join(f"{count:,}" for count in group["labels"])] if label_names else []
         yield f"| {' | '.join(cells)} |"
-    yield "\nEnvironments of OOD validation and test are hidden (-1) by design. `env_table.json`"
+    yield "\nEnvironments of OOD validation and test are unknown (-1) by design. `env_table.json`"
     yield "describes every environment; `splits/*.csv` lists the items of every split."
     if label_names and any(sum(group["labels"]) < group["count"] for group in groups):
         yield f"{items.capitalize()} without a hard label are not counted per class."

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from gsx.pyg import densify_features
+from gsx.dense_features import densify_features
 from gsx.ragged import Array
 from gsx.schema import CorpusInfo
 from gsx.stages.export.request import ExportRequest, LabelMode

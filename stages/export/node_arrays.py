@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gsx.dense_features import densify_features
 from gsx.errors import UsageError
-from gsx.pyg import densify_features
 from gsx.ragged import Array, Ints, row_indices
 from gsx.schema import ORIGINS, SPLITS, CorpusInfo
 from gsx.stages.export.request import ExportRequest, LabelMode

@@ -94,6 +94,7 @@ class GenerateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     shard_graphs: int = SHARD_GRAPHS
     """Graphs per file; fewer if graphs are large."""
     formats: tuple[Format, ...] = ("parquet",)
+    """File formats of the shards."""
 
     @property
     def enabled(self) -> tuple[Option, ...]:

@@ -36,9 +36,9 @@ from gsx.table import GraphTable, Values
 DomainKey = int | float | str
 """Value of a domain."""
 MAX_RATIO_ERROR = 1 / 3
-"""Largest relative difference between the asked and the actual size of an OOD split."""
+"""Largest relative difference between the requested and the actual size of an OOD split."""
 PARTS_PER_SPLIT = 4
-"""Divided domains have at most the asked size of the smallest OOD split, divided by this number."""
+"""Divided domains have at most the requested size of the smallest OOD split, divided by this."""
 SplitRuleKind = Literal["domain-sorted", "quantile", "random", "column"]
 
 
@@ -188,7 +188,7 @@ def _check_minimum(
     if 2 * pool < rule.train * len(split):
         raise StageError(
             f"{where}: `--min-test-per-class {minimum.count}` would leave {pool:,} of "
-            f"{len(split):,} items for training, and {rule.train:.0%} were asked for. Lower it, or "
+            f"{len(split):,} items for training, and {rule.train:.0%} were requested. Lower it, or "
             "use another `--domain` or `--direction`."
         )
     for name in tests:
@@ -207,7 +207,7 @@ def _check_classes(split: Ints, minimum: ClassMinimum, name: str, where: str) ->
 
 
 def ratio_warnings(assignment: SplitAssignment, rule: SplitRule, items: str) -> tuple[str, ...]:
-    """Return a warning per OOD split whose size is far from what was asked for.
+    """Return a warning per OOD split whose size is far from what was requested.
 
     Domains are not divided, so that large domains and ties move the borders.
     """
@@ -216,20 +216,24 @@ def ratio_warnings(assignment: SplitAssignment, rule: SplitRule, items: str) -> 
     total = len(assignment.split)
     largest = int(np.bincount(assignment.domains.number).max(initial=0))
     warnings = []
-    for name, asked in (("ood_val", rule.val), ("ood_test", rule.test)):
+    for name, requested in (("ood_val", rule.val), ("ood_test", rule.test)):
         count = int((assignment.split == SPLITS.index(name)).sum())
-        if asked <= 0 or not count or abs(count / total - asked) <= MAX_RATIO_ERROR * asked:
+        if requested <= 0 or not count or _is_close(count / total, requested):
             continue
-        if name == "ood_test" and rule.min_per_class and count > asked * total:
+        if name == "ood_test" and rule.min_per_class and count > requested * total:
             continue  # as requested
         advice = "Use other `--ratios` or another `--domain`"
         if rule.kind == "domain-sorted" and not rule.divide:
             advice = "Use `--divide-domains`, other `--ratios` or another `--domain`"
         warnings.append(
-            f"{name} has {count:,} of {total:,} {items} ({count / total:.1%}), and {asked:.0%} "
-            f"were asked for; the largest domain has {largest:,} {items}. {advice}"
+            f"{name} has {count:,} of {total:,} {items} ({count / total:.1%}), and {requested:.0%} "
+            f"were requested; the largest domain has {largest:,} {items}. {advice}"
         )
     return tuple(warnings)
+
+
+def _is_close(ratio: float, requested: float) -> bool:
+    return abs(ratio - requested) <= MAX_RATIO_ERROR * requested
 
 
 def _split(

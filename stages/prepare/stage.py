@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, UnsetType
 
 from gsx.errors import StageError, UsageError, did_you_mean
+from gsx.ragged import Array
+from gsx.schema import CorpusInfo
 from gsx.stages.block_executor import BlockExecutor
 from gsx.stages.chem.limits import MAX_ATOMS
 from gsx.stages.prepare.benchmarks import (
@@ -36,7 +39,11 @@ from gsx.storage.artifacts.publish import StageResult
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus_files import CORPUS_FILES
 from gsx.storage.corpora.corpus_writer import SHARD_GRAPHS, Format, Shard, plan_shards, write_corpus
-from gsx.storage.corpora.split_warnings import label_shift_warnings
+from gsx.storage.corpora.split_warnings import (
+    TEST_SPLITS,
+    label_shift_warnings,
+    small_task_warnings,
+)
 from gsx.table import GraphTable
 
 FAMILIES: tuple[DatasetFamily, ...] = (
@@ -246,9 +253,14 @@ def run(
     shards = plan_shards(dataset.split_sizes, config.shard_graphs)
     total = sum(dataset.split_sizes.values())
     done = 0
+    tests = _multitask_tests(dataset.info, shards)
+    labels: dict[Shard, Array] = {}
 
     def build(shard: Shard) -> GraphTable:
-        return dataset.build(shard.split, shard.start, shard.stop)
+        table = dataset.build(shard.split, shard.start, shard.stop)
+        if shard in tests:
+            labels[shard] = table.dense("graph", "y")
+        return table
 
     def count(shard: Shard) -> None:
         nonlocal done
@@ -256,6 +268,13 @@ def run(
         progress(done, total)
 
     result = write_corpus(draft, dataset.info, shards, build, config.formats, count)
+    for shard in tests:
+        if shard not in labels:  # written by an interrupted run
+            build(shard)
+    tasks = {
+        split: np.concatenate([y for shard, y in labels.items() if shard.split == split])
+        for split in {shard.split for shard in tests}
+    }
     return replace(
         result,
         dropped=dataset.dropped,
@@ -264,10 +283,18 @@ def run(
             *label_shift_warnings(
                 dataset.info, result.summary.get("node_groups", result.summary["groups"])
             ),
+            *small_task_warnings(dataset.info, tasks),
             *dataset.warnings,
         ),
         summary={**result.summary, **dataset.summary},
     )
+
+
+def _multitask_tests(info: CorpusInfo, shards: Sequence[Shard]) -> tuple[Shard, ...]:
+    """Return the shards of test splits whose labels are several tasks of graphs."""
+    if info.task != "multitask" or info.level != "graph":
+        return ()
+    return tuple(shard for shard in shards if shard.split in TEST_SPLITS)
 
 
 def accept(config: PrepareConfig, manifest: Manifest) -> None:

@@ -175,4 +175,5 @@ def _ticks(low: float, high: float, *, log: bool) -> list[float]:
     raw = (high - low) / 4
     power = 10.0 ** np.floor(np.log10(raw))
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw)
-    return [float(v) for v in np.arange(np.ceil(low / step) * step, high + step * 1e-6, step)]
+    numbers = np.arange(np.ceil(low / step), high / step + 1e-6)
+    return [float(number * step) + 0.0 for number in numbers]  # no negative zero

@@ -134,7 +134,7 @@ def feature_figures(shifts: Sequence[FeatureShift], groups: Collection[str]) -> 
         rows = [
             (
                 group,
-                shift.name.replace("_", " "),
+                shift.label,
                 shift.total_variation[group],
                 f"{shift.total_variation[group]:.0%}",
             )
@@ -148,10 +148,8 @@ def feature_figures(shifts: Sequence[FeatureShift], groups: Collection[str]) -> 
         )
         yield figure(charts.bars(rows), caption, title="Shift of node features")
     for shift in features_to_plot(shifts):
-        chart = charts.histogram(shift.values, shift.name)
-        yield figure(
-            chart, "Share of the sampled nodes of each group.", title=shift.name.capitalize()
-        )
+        chart = charts.histogram(shift.values, shift.label)
+        yield figure(chart, "Share of the sampled nodes of each group.", title=shift.title)
 
 
 def _scaffold_bars(data: ReportData) -> Iterator[str]:

@@ -87,7 +87,7 @@ def cards(
                 svg=draw_graph(graph, roles, molecules=is_molecular(info)),
                 split=SPLITS[columns.split[row]],
                 kind=kind,
-                env=f"{env} · {names[env]}" if env in names else "hidden",
+                env=f"{env} · {names[env]}" if env in names else "unknown",
                 label=label,
                 lines=(f"#{number} · {nodes} nodes", *_parent_line(columns, row)),
                 alt=f"Graph {number}, {kind}, {nodes} nodes, label {label}",

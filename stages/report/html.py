@@ -53,7 +53,7 @@ def _is_number(value: object) -> bool:
         return True
     if value == "-":
         return True
-    return isinstance(value, str) and value[:1].isdigit() and not value[-1:].isalpha()
+    return isinstance(value, str) and value.lstrip("-+")[:1].isdigit() and not value[-1:].isalpha()
 
 
 def _cell(value: object) -> str:
@@ -70,6 +70,16 @@ def figure(chart: str, caption: str, *, title: str = "") -> str:
     return f"<figure>{head}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
+def inline(text: str) -> str:
+    """Return escaped text; parts between backticks become code."""
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return "".join(
+        f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
+    )
+
+
 def section(name: str, title: str, *contents: str) -> str:
     """Return a section with a heading."""
     body = "".join(contents)
@@ -78,8 +88,8 @@ def section(name: str, title: str, *contents: str) -> str:
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """Return a paragraph."""
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+    """Return a paragraph; parts of the text between backticks become code."""
+    return f'<p class="{kind}">{inline(text)}</p>' if kind else f"<p>{inline(text)}</p>"
 
 
 def document(title: str, header: str, main: str, footer: str) -> str:

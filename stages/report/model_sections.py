@@ -10,6 +10,7 @@ from gsx.stages.report import charts
 from gsx.stages.report.html import figure, paragraph, table
 from gsx.stages.report.model_results import TrainedModels
 from gsx.stages.report.sample import GROUPS
+from gsx.stages.task_text import METRIC_NAMES
 from gsx.stages.train.config import CLASSICAL
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def agreement_section(agreement: ModelAgreement | None, info: CorpusInfo) -> str
     if info.task == "classification":
         columns.insert(1, ("same", "accuracy"))
     if info.metric != "accuracy":
-        columns.append(("score", f"{info.metric} on hard labels"))
+        columns.append(("score", f"{METRIC_NAMES.get(info.metric, info.metric)} on hard labels"))
     if info.task == "regression":
         columns = [("agreement", agreement.measure), ("off", "mean absolute error")]
     items = "nodes" if info.level == "node" else "graphs"

@@ -70,7 +70,7 @@ def node_cards(info: CorpusInfo, columns: NodeColumns, sample: NodeSample) -> li
                 svg=_neighborhood_svg(adjacency, node, columns),
                 split=SPLITS[columns.split[node]],
                 kind=kind,
-                env=f"{env} · {names[env]}" if env in names else "hidden",
+                env=f"{env} · {names[env]}" if env in names else "unknown",
                 label=label,
                 lines=(f"node {name} · {int(columns.degree[node])} edges", *change_lines),
                 alt=f"Node {name} and its neighbors, {kind}, label {label}",

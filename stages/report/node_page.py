@@ -7,6 +7,8 @@ from html import escape
 
 import numpy as np
 
+from gsx.plurals import counted
+from gsx.ragged import Ints
 from gsx.stages.report import charts
 from gsx.stages.report.figures import (
     distance_table,
@@ -72,6 +74,16 @@ def _replica_kinds(data: NodeReportData) -> str:
     )
 
 
+def _changed_features(changed: Ints) -> str:
+    """Return a histogram of changed features per node, or their number if it is constant."""
+    if changed.min() == changed.max():
+        number = counted(int(changed[0]), "feature")
+        return figure("", f"{number} in every changed node.", title="Changed features")
+    chart = charts.histogram({"augmented": changed}, "changed features per node")
+    caption = f"Share of the changed nodes; {float(changed.mean()):,.1f} features on average."
+    return figure(chart, caption, title="Changed features")
+
+
 def _coverage(data: NodeReportData) -> str:
     columns = data.columns
     groups = {name: caption for name, caption in GROUPS.items() if name in data.sampled}
@@ -82,9 +94,7 @@ def _coverage(data: NodeReportData) -> str:
         figures.append(figure(charts.histogram(degree, "edges per node"), caption, title="Degree"))
     changed = changed_feature_counts(columns)
     if len(changed):
-        chart = charts.histogram({"augmented": changed}, "changed features per node")
-        caption = f"Share of the changed nodes; {float(changed.mean()):,.1f} features on average."
-        figures.append(figure(chart, caption, title="Changed features"))
+        figures.append(_changed_features(changed))
     dropped = dropped_edge_counts(columns)
     if len(dropped):
         chart = charts.histogram({"augmented": dropped}, "edges dropped per node")
@@ -132,7 +142,7 @@ def _gallery(data: NodeReportData) -> str:
             '<label>color<select name="colors"><option value="label">classes</option>'
             '<option value="env">environments</option></select></label>'
         )
-    keys += _color_key("env", envs, "hidden environment", hidden=bool(select))
+    keys += _color_key("env", envs, "unknown environment", hidden=bool(select))
     kind = "by-label" if select else "by-env"
     return paragraph(text) + gallery_with_filters(data.cards, keys, select, kind)
 

@@ -11,7 +11,7 @@ from gsx.schema import SPLITS
 from gsx.stages.augmented.check import Check
 from gsx.stages.report.figures import coverage_section, gallery_section
 from gsx.stages.report.gallery import ORIGIN_NAMES
-from gsx.stages.report.html import document, paragraph, section, table, tile
+from gsx.stages.report.html import document, inline, paragraph, section, table, tile
 from gsx.stages.report.model_sections import agreement_section, scores_section
 from gsx.stages.report.quality_sections import quality_section
 from gsx.stages.report.recommendation_section import recommendation_section
@@ -118,7 +118,7 @@ def overview_section(corpus: Corpus) -> str:
         rows = [row[:-1] for row in rows]
     else:
         headers.append(label_names)
-    note = "Environments of OOD validation and test are hidden by design."
+    note = "Environments of OOD validation and test are unknown by design."
     if label_names and any(sum(g["labels"]) < g["count"] for g in ordered):
         note += f" Label counts do not include {items} without a hard label."
     warnings = "".join(paragraph(f"Warning: {text}") for text in corpus.artifact.manifest.warnings)
@@ -137,7 +137,7 @@ def _group_row(group: Mapping[str, Any], names: Mapping[int, Any], *, sized: boo
     environment = names.get(group["env_id"])
     return [
         group["split"],
-        "hidden" if environment is None else f"{environment.id} · {environment.name}",
+        "unknown" if environment is None else f"{environment.id} · {environment.name}",
         "source" if environment is None else _origin(environment.origin),
         group["count"],
         *([f"{group['min_nodes']} to {group['max_nodes']}"] if sized else []),
@@ -228,7 +228,7 @@ def _checks(checks: Sequence[Check]) -> str:
         f"{_MARKS[check.verdict]}</span><h3><span>{escape(check.title)}</span>"
         f'<b><span class="unseen">{_VERDICT_TEXT[check.verdict]}: </span>'
         f"{escape(check.figure)}</b></h3>"
-        f"<p>{escape(check.text)}</p></li>"
+        f"<p>{inline(check.text)}</p></li>"
         for check in checks
         if not _is_guaranteed(check)
     )
@@ -245,7 +245,7 @@ def _guarantees(checks: Sequence[Check]) -> str:
     if not checks:
         return ""
     items = "".join(
-        f"<li><b>{escape(check.title)}</b> ({escape(check.figure)}). {escape(check.text)}</li>"
+        f"<li><b>{escape(check.title)}</b> ({escape(check.figure)}). {inline(check.text)}</li>"
         for check in checks
     )
     count = "1 property that generation guarantees was recomputed and holds"

@@ -32,6 +32,11 @@ class SpliceOptions(TypedDict, total=False):
     label_conflicts: str
 
 
+_PREDICTION_HEADERS = {
+    "subgraph": "label from causal subgraph",
+    "rest": "from remaining nodes",
+    "whole": "from whole graph",
+}
 _OPTION_NAMES = {
     "option_1": "1: causal subgraphs only",
     "option_2": "2: causal and environmental subgraphs",
@@ -139,11 +144,7 @@ def _extractor(_: Manifest, quality: Quality, names: Mapping[int, str]) -> Itera
     if isinstance(predicted, dict):
         columns |= {
             header: _column(predicted, quality.get("held_out_scores_per_environment", ()), name)
-            for name, header in (
-                ("subgraph", "label from causal subgraph"),
-                ("rest", "from remaining nodes"),
-                ("whole", "from whole graph"),
-            )
+            for name, header in _PREDICTION_HEADERS.items()
         }
     scaffold = quality.get("scaffold")
     if isinstance(scaffold, dict):
@@ -155,14 +156,26 @@ def _extractor(_: Manifest, quality: Quality, names: Mapping[int, str]) -> Itera
         }  # fmt: skip
     if not columns:
         return
+    comparison = quality.get("held_out_comparison")
+    if isinstance(comparison, dict) and comparison.get("measure") == "r2":
+        # A few held-out graphs per environment determine no R², which is not a fraction.
+        columns = {
+            f"{name} (R²)" if name in _PREDICTION_HEADERS.values() else name: (
+                (overall, ()) if name in _PREDICTION_HEADERS.values() else (overall, rows)
+            )
+            for name, (overall, rows) in columns.items()
+        }
+    formats = [_number if name.endswith("(R²)") else _percent for name in columns]
     ids = sorted({row["env_id"] for _, rows in columns.values() for row in rows})
-    rows = [("all", *(_percent(overall["value"]) for overall, _ in columns.values()))]
+    overall = [values["value"] for values, _ in columns.values()]
+    rows = [("all", *(form(value) for form, value in zip(formats, overall, strict=True)))]
     for id_ in ids:
         values = [
             next((row["value"] for row in per_env if row["env_id"] == id_), None)
             for _, per_env in columns.values()
         ]
-        rows.append((f"{id_} · {names.get(id_, '')}", *map(_percent, values)))
+        cells = (form(value) for form, value in zip(formats, values, strict=True))
+        rows.append((f"{id_} · {names.get(id_, '')}", *cells))
     html = table(("environment", *columns), rows, "Quality of causal subgraphs")
     yield _with_title("Causal subgraph extraction", html)
 
@@ -214,6 +227,10 @@ _SECTIONS = {"corpus": _options, "extractor": _extractor, "bridge": _bridge, "ma
 
 def _with_title(title: str, inside: str) -> str:
     return f'<h3 class="part">{escape(title)}</h3>{inside}'
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _percent(value: float | None) -> str:

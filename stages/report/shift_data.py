@@ -29,6 +29,18 @@ class FeatureShift:
     total_variation: Mapping[str, float]
     """Total variation distance to source training nodes, by group."""
     values: Mapping[str, Array]
+    named_by_user: bool = False
+    """Whether the name is that of a column of a user's table, which is shown as it is."""
+
+    @property
+    def label(self) -> str:
+        """Name of the feature inside of a text."""
+        return self.name if self.named_by_user else self.name.replace("_", " ")
+
+    @property
+    def title(self) -> str:
+        """Name of the feature as a heading."""
+        return self.label if self.named_by_user else self.label.capitalize()
 
 
 def feature_shifts(values: Mapping[str, Features], info: CorpusInfo) -> list[FeatureShift]:
@@ -52,6 +64,7 @@ def feature_shifts(values: Mapping[str, Features], info: CorpusInfo) -> list[Fea
                 categorical=bool(column is not None and column.features),
                 total_variation=_total_variation(column_values, edges),
                 values=column_values,
+                named_by_user=bool(column is not None and column.names),
             )
         )
     return shifts

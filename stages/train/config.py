@@ -71,6 +71,7 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
     dropout: float = 0.0
     """Probability with which values are set to 0 after every layer, including the last."""
     epochs: int = 20
+    """Passes over the training graphs."""
     steps: int | None = None
     """Gradient steps, rounded to whole epochs of the corpus; replaces ``epochs``. Corpora of
     different sizes are compared with equal steps."""
@@ -82,6 +83,7 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
     """For nodes: mean number of samples that contain a node when sampling probabilities are
     estimated."""
     learning_rate: float = 1e-2
+    """Initial learning rate of Adam."""
     weight_decay: float = 0.0
     """L2 penalty that Adam adds to gradients."""
     schedule: Literal["cosine", "step", "constant"] = "cosine"

@@ -130,7 +130,7 @@ def _evaluate_graphs(
         }
         env = table.dense("graph", "env_id")
         environments += [
-            {"split": split, "env_id": int(id_), "name": names.get(int(id_), "hidden")}
+            {"split": split, "env_id": int(id_), "name": names.get(int(id_), "unknown")}
             | subset_score(env == id_)
             for id_ in np.unique(env)
         ]
@@ -178,7 +178,7 @@ def _score_nodes(logits: Array, graphs: NodeGraphs, info: CorpusInfo) -> dict[st
                 {
                     "split": split,
                     "env_id": id_,
-                    "name": names.get(id_, "hidden"),
+                    "name": names.get(id_, "unknown"),
                     "nodes": int(selected.sum()),
                     "score": score(info.metric, info.task, logits[selected], graphs.y[selected]),
                 }

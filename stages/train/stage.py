@@ -105,8 +105,8 @@ def run(
     config = with_epochs(config, len(data.train))
     items, total = len(data.train), len(data.train) * config.epochs
 
-    def report_epochs(epochs: int) -> None:
-        progress(epochs * items, total)
+    def report_epochs(epochs: int, note: str) -> None:
+        progress(epochs * items, total, note)
 
     result = fit(config, shape, data, device, draft, report_epochs)
     for rule, selected in result.selected.items():

@@ -70,11 +70,12 @@ def fit(
     data: TrainingData | NodeTrainingData,
     device: torch.device,
     draft: Draft,
-    progress: Callable[[int], None],
+    progress: Callable[[int, str], None],
 ) -> TrainingResult:
     """Train a network and evaluate every split after every epoch.
 
-    Resumes from a checkpoint in ``draft``. ``progress`` receives the number of finished epochs.
+    Resumes from a checkpoint in ``draft``. ``progress`` receives the number of finished epochs
+    and a note.
     """
     network = build_network(
         shape,
@@ -91,6 +92,8 @@ def fit(
     trainer = Trainer(config, network, algorithm, train, data, device, ema)
     result = TrainingResult()
     first_epoch = checkpoint.restore(draft, trainer, result, config.epochs)
+    if first_epoch:
+        progress(first_epoch, f"resumed after epoch {first_epoch} of {config.epochs}")
     for epoch in range(first_epoch, config.epochs):
         learning_rate = trainer.learning_rate(epoch * trainer.steps_per_epoch)
         evaluated = network if ema is None else ema.network
@@ -110,9 +113,15 @@ def fit(
         )
         _select(result, evaluated, scores, epoch, data.metric)
         checkpoint.save(draft, trainer, result)
-        progress(epoch + 1)
+        progress(epoch + 1, _epoch_note(epoch, config.epochs, loss, scores))
     checkpoint.discard(draft, config.epochs)
     return result
+
+
+def _epoch_note(epoch: int, epochs: int, loss: float, scores: Mapping[str, float]) -> str:
+    """Return number, loss and validation scores of an epoch; test scores are not for watching."""
+    shown = [f"{split} {scores[split]:.2f}" for split in ("id_val", "ood_val") if split in scores]
+    return ", ".join([f"epoch {epoch + 1}/{epochs}", f"loss {loss:.4g}", *shown])
 
 
 def build_algorithm(

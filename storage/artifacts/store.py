@@ -228,7 +228,8 @@ class Store:
         artifact = self._open(location, key_prefix)
         if kind not in (None, artifact.manifest.kind):
             raise ArtifactError(
-                f"{artifact.location.url} is a {artifact.manifest.kind}, not a {kind}.\n"
+                f"{artifact.location.url} is {_with_article(artifact.manifest.kind)}, not "
+                f"{_with_article(kind or '')}.\n"
                 f"`gsx ls --kind {kind}` lists artifacts of the right kind."
             )
         return artifact
@@ -247,8 +248,8 @@ class Store:
         kind, _, name = path.partition("/")
         if _FOLDER.fullmatch(name) and kind != artifact.manifest.kind:
             raise ArtifactError(
-                f"{artifact.location.url} is a {artifact.manifest.kind} in the folder of kind "
-                f"{kind}.\nIt was moved there: move it out of the store."
+                f"{artifact.location.url} is {_with_article(artifact.manifest.kind)} in the folder "
+                f"of kind {kind}.\nIt was moved there: move it out of the store."
             )
 
     def locate(self, name: str, *, kind: str | None = None) -> Location:
@@ -292,7 +293,7 @@ class Store:
             kinds = {entry[0] for entry in self.entries() if entry[1].startswith(prefix)}
             if kinds:
                 return ArtifactError(
-                    f"`{name}` is a {min(kinds)}, not a {kind}.\n"
+                    f"`{name}` is {_with_article(min(kinds))}, not {_with_article(kind)}.\n"
                     f"`gsx ls --kind {kind}` lists artifacts of the right kind."
                 )
         what = f"{kind} " if kind else ""
@@ -307,7 +308,7 @@ class Store:
         """Return the location of the artifact that a tag names."""
         if kind not in (None, tag.kind):
             raise ArtifactError(
-                f"the tag `{name}` is a {tag.kind}, not a {kind}.\n"
+                f"the tag `{name}` is {_with_article(tag.kind)}, not {_with_article(kind or '')}.\n"
                 f"`gsx ls --kind {kind}` lists artifacts of the right kind."
             )
         if self.location.is_web:  # without a listing, generations are tried in order
@@ -331,9 +332,20 @@ class Store:
         return artifact.location
 
     def _require_unambiguous(self, name: str) -> None:
-        """Raise UsageError if ``name`` is a directory and a tag of another artifact."""
+        """Raise UsageError if ``name`` is a directory and a tag of another artifact.
+
+        A directory that was exported from the tagged artifact, in the layout of its kind, is a
+        copy of it.
+        """
         tag = None if "://" in name else read_tag(self.location, name)
-        if tag is not None and read_manifest(Location.at(name)).digest != tag.digest:
+        if tag is None:
+            return
+        manifest = read_manifest(Location.at(name))
+        is_copy = manifest.stage == "export" and manifest.kind == tag.kind
+        identities = {(manifest.key, manifest.digest)}
+        if is_copy:
+            identities |= {(parent.key, parent.digest) for parent in manifest.parents}
+        if (tag.key, tag.digest) not in identities:
             raise UsageError(
                 f"`{name}` is a directory, and a tag of {tag.text}. Write `./{name}` for the "
                 f"directory, or `{tag.key[:12]}` for the tagged artifact."
@@ -353,6 +365,10 @@ class Store:
                 candidates, key=lambda location: location.fs.modified(location.path(MANIFEST))
             )
         return self._open(newest, "")
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
 
 
 def _is_reusable(location: Location) -> bool:

@@ -214,10 +214,10 @@ class Corpus(Sequence["Data"]):
     def hot(self, *, build: bool) -> GraphTable | None:
         """Return the hot cache of the whole corpus or None; ``build`` creates a missing cache."""
         if self._hot is None:
-            digest = self.artifact.manifest.digest
-            self._hot = open_hot_cache(digest, self.info)
+            digest, path = self.artifact.manifest.digest, self.artifact.location.local
+            self._hot = open_hot_cache(digest, self.info, path)
             if self._hot is None and build:
-                self._hot = build_hot_cache(digest, self.info, self.iter_tables())
+                self._hot = build_hot_cache(digest, self.info, self.iter_tables(), path)
         return self._hot
 
     def iter_tables(

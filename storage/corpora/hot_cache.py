@@ -9,6 +9,8 @@ checked by the code that uses them as indices.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +29,7 @@ from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.schema import Axis, CorpusInfo
 from gsx.storage.artifacts.atomic_files import remove_tree, translate_os_errors
 from gsx.storage.artifacts.digest import readable_json
+from gsx.storage.artifacts.manifest import MANIFEST
 from gsx.storage.artifacts.safe_files import open_regular, remove_beneath, stamp_of
 from gsx.storage.artifacts.verification_cache import cache_root
 from gsx.table import GraphTable, Values
@@ -38,6 +41,7 @@ SPARE_EVERY = 32
 """Over-allocate one mean-sized row per ``SPARE_EVERY`` gathered rows."""
 
 _PTR = ".ptr"
+_MAX_RECORD = 1 << 20
 
 
 class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,7 +62,7 @@ def hot_cache_dir(digest: str) -> Path:
     return cache_root() / "hot" / digest
 
 
-def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
+def open_hot_cache(digest: str, info: CorpusInfo, corpus: Path | None = None) -> GraphTable | None:
     """Return the cached corpus as one memory-mapped table, or None without a valid cache."""
     root, folder = cache_root(), f"hot/{digest}"
     try:
@@ -67,6 +71,7 @@ def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
         if index.version == VERSION and _has_all_arrays(index, info):
             table = _table(root, folder, index, info)
             if table is not None and _is_consistent(table):
+                record_corpus(digest, corpus)
                 return table
     except FileNotFoundError:
         if not hot_cache_dir(digest).exists():
@@ -77,19 +82,21 @@ def open_hot_cache(digest: str, info: CorpusInfo) -> GraphTable | None:
     return None
 
 
-def build_hot_cache(digest: str, info: CorpusInfo, tables: Iterable[GraphTable]) -> GraphTable:
+def build_hot_cache(
+    digest: str, info: CorpusInfo, tables: Iterable[GraphTable], corpus: Path | None = None
+) -> GraphTable:
     """Write the tables of a corpus, in order, as one cache and return it.
 
-    One table is in memory at a time.
+    One table is in memory at a time. ``corpus`` is the local directory of the corpus.
     """
     folder = hot_cache_dir(digest)
     with translate_os_errors(str(folder), consequence="The corpus itself is untouched."):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_suffix(".lock")):
-            table = open_hot_cache(digest, info)
+            table = open_hot_cache(digest, info, corpus)
             if table is None:
                 _write(folder, info, tables)
-                table = open_hot_cache(digest, info)
+                table = open_hot_cache(digest, info, corpus)
     if table is None:
         raise ArtifactError(f"the cache at {folder} cannot be read; delete it and try again")
     return table
@@ -319,6 +326,45 @@ def _unpack(packed: pa.Array, like: Array, length: int) -> Array:
     if 0 in shape:
         return np.empty(shape, like.dtype)
     return np.frombuffer(packed.buffers()[-1], like.dtype, math.prod(shape)).reshape(shape)
+
+
+def record_path(digest: str) -> Path:
+    """Return the file that lists the corpora that use a cache."""
+    return hot_cache_dir(digest).with_suffix(".corpora")
+
+
+def record_corpus(digest: str, corpus: Path | None) -> None:
+    """Record the local directory of a corpus that uses a cache, so that `gsx gc` keeps the cache.
+
+    The record is a convenience: without it, a cache is built again.
+    """
+    path = record_path(digest)
+    if corpus is None or not hot_cache_dir(digest).is_dir():
+        return
+    with contextlib.suppress(OSError):
+        if str(corpus.absolute()) not in _recorded(path):
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(str(corpus.absolute())) + "\n")
+
+
+def is_used(digest: str) -> bool:
+    """Return whether a recorded corpus of a cache still exists in a local directory."""
+    recorded = _recorded(record_path(digest))
+    return any((Path(corpus) / MANIFEST).is_file() for corpus in recorded)
+
+
+def _recorded(path: Path) -> list[str]:
+    """Return the corpora in a record; lines that are no text in JSON are ignored."""
+    corpora: list[object] = []
+    if path.is_symlink() or not path.is_file():
+        return []
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        with path.open(encoding="utf-8") as file:
+            lines = file.read(_MAX_RECORD).splitlines()
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                corpora.append(json.loads(line))
+    return [corpus for corpus in corpora if isinstance(corpus, str) and "\0" not in corpus]
 
 
 def cached_digests() -> Sequence[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gsx.ragged import Array
 from gsx.schema import CorpusInfo
 
 MIN_EXAMPLES = 30
@@ -50,6 +51,29 @@ def small_split_warnings(info: CorpusInfo, groups: Sequence[Mapping[str, Any]]) 
         yield (
             f"{split} has only {labels[least]:,} of {sum(labels):,} {items} of class "
             f"`{names[least]}`: {_interval(info, labels, least)}"
+        )
+
+
+def small_task_warnings(info: CorpusInfo, values: Mapping[str, Array]) -> Iterator[str]:
+    """Yield a warning per test split with targets that have few examples of a class.
+
+    ``values`` are the labels ``[n, C]`` of several binary tasks by split; NaN is missing.
+    """
+    for split in TEST_SPLITS:
+        if info.task != "multitask" or split not in values:
+            continue
+        counts = [
+            [int((column == class_).sum()) for class_ in (0, 1)] for column in values[split].T
+        ]
+        small = [task for task, labels in enumerate(counts) if min(labels) < MIN_EXAMPLES]
+        if not small:
+            continue
+        task = min(small, key=lambda number: min(counts[number]))
+        least = min((0, 1), key=counts[task].__getitem__)
+        yield (
+            f"{split} has fewer than {MIN_EXAMPLES} examples of a class in {len(small):,} of "
+            f"{len(counts):,} targets, such as {counts[task][least]:,} of {sum(counts[task]):,} "
+            f"with `{info.outputs[task]}` = {least}: {_interval(info, counts[task], least)}"
         )
 
 

@@ -194,7 +194,8 @@ def _download_file(source: Location, name: str, entry: FileEntry, target: Path) 
                 stream.write(chunk)
         if digest.hexdigest() != entry.sha256:
             raise ArtifactError(
-                f"{source.url}/{name} does not match the SHA-256 in the manifest. {_KEPT}"
+                f"{source.url}/{name} does not match the SHA-256 in the manifest: it is damaged or "
+                "was changed. Nothing was published. Ask for an intact copy of the artifact."
             )
         fsync_file(partial)
         partial.replace(target)

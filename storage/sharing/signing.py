@@ -183,7 +183,7 @@ def check_signature(manifest: bytes, signature: bytes, key: PublicKey, where: st
     comment = lines[2].removeprefix("trusted comment: ").encode()
     if key_id != key.key_id:
         raise ArtifactError(
-            f"{where} was signed by the key {_shown_id(key_id)}, not by {key.name} of "
+            f"{where} is signed by the key {_shown_id(key_id)}, not by {key.name} of "
             f"{key.where}.\nAsk the sender for the right public key; do not use the artifact."
         )
     try:

@@ -11,6 +11,7 @@ import pytest
 
 import gsx
 from experiments.update_docs import update_tables
+from gsx.cli.recipe_reference import recipe_file_reference
 from gsx.cli.recipes import recipe_reference
 from gsx.cli.reference import reference
 from tests.support.artifacts import motif
@@ -25,6 +26,8 @@ def test_the_command_reference_is_up_to_date():
 
 def test_the_page_of_recipes_is_up_to_date():
     assert (ROOT / "docs" / "recipes.md").read_text() == recipe_reference(), "run `make docs`"
+    page = (ROOT / "docs" / "recipe-files.md").read_text()
+    assert page == recipe_file_reference(), "run `make docs`"
 
 
 @pytest.mark.slow
@@ -67,7 +70,7 @@ def test_the_html_view_of_a_corpus_lists_splits_and_environments(tmp_path):
 
     html = gsx.open(motif(Store.at(tmp_path)).location.local)._repr_html_()
     assert "<td>train</td><td>width 1..11</td>" in html
-    assert "<td>ood_test</td><td>hidden</td><td>3</td>" in html
+    assert "<td>ood_test</td><td>unknown</td><td>3</td>" in html
     nodes = gsx.open(pages(Store.at(tmp_path)).location.local)._repr_html_()
     assert "<th>nodes</th>" in nodes
 

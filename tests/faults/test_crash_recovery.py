@@ -136,7 +136,7 @@ def test_a_full_disk_can_be_cleared_with_gc(ram):
     assert shutil.disk_usage(folder).free < 50_000
     output = gsx("gc", "--delete", "--store", store)
     assert output.code == 0
-    assert "1 items" in output.out
+    assert "1 item, " in output.out
     assert shutil.disk_usage(folder).free > 200_000
 
 
@@ -188,7 +188,10 @@ def test_an_interrupted_command_prints_a_message_and_resumes(tmp_path):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert err.strip() == "Stopped. Finished shards are kept; run the same command to resume."
+    assert (
+        err.strip()
+        == "Stopped. Finished shards and epochs are kept; run the same command to resume."
+    )
     assert list(Store.at(store).entries()) == []
     kept = finished_files(store)
     assert run(store, graphs=6000, file_format="parquet").returncode == 0

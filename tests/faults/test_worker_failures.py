@@ -124,7 +124,7 @@ def test_an_interrupted_client_ends_its_workers_and_explains_how_to_resume(sourc
     _, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
     assert err.splitlines()[-1] == (
-        "Stopped. Finished shards are kept; run the same command to resume."
+        "Stopped. Finished shards and epochs are kept; run the same command to resume."
     )
     assert "Traceback" not in err
     assert have_ended(members)

@@ -351,7 +351,10 @@ def test_strict_rejects_a_corpus_that_was_built_without_it(tmp_path):
         "prepare: left out: 12 rows of the raw file that RDKit cannot read, such as row 40: `C(`"
     ) in completed.stderr
     shown = gsx("show", completed.stdout.split()[1], cwd=tmp_path).stdout
-    assert "\n  row 40: `C(` is not SMILES\n  row 41: `N(` is not SMILES\n" in shown
+    assert (
+        "\n  row 40: `C(` is not a valid SMILES string\n"
+        "  row 41: `N(` is not a valid SMILES string\n" in shown
+    )
     assert shown.endswith("  …  (`--json` lists them)\n")
     rejected = gsx(*words, "--strict", cwd=tmp_path)
     assert rejected.returncode == 4

@@ -451,7 +451,8 @@ def test_label_rule_any_is_rejected_for_classes(folder, built):
     with pytest.raises(UsageError) as caught:
         generate(folder, built, options="001", labels="any")
     assert str(caught.value) == (
-        "`labels = any` needs binary labels; motif-size is classification. Leave it out."
+        "`labels = any` needs binary targets; the task of motif-size is classification. Leave it "
+        "out."
     )
 
 

@@ -74,7 +74,10 @@ def test_sums_of_labels(corpus):
 
 @pytest.mark.parametrize(
     ("rule", "message"),
-    [("any", "needs binary labels; falling is regression"), ("nope", "Invalid enum value")],
+    [
+        ("any", "needs binary targets; the task of falling is regression"),
+        ("nope", "`labels` cannot be `nope`"),
+    ],
 )
 def test_rules_for_other_tasks_are_refused(corpus, rule, message):
     with pytest.raises(Exception, match=message) as caught:

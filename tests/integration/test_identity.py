@@ -163,3 +163,17 @@ def test_an_exact_copy_has_the_identity_of_its_artifact(tmp_path):
     assert shown["key"] == printed["key"]
     assert "copy" not in shown
     assert Store.at(store).resolve(str(tmp_path / "copy")).key == printed["key"]
+
+
+def test_a_directory_and_a_tag_of_the_same_corpus_are_not_ambiguous(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--num-graphs", 120, "--store", "store")
+    assert gsx("prepare", "motif-size", *words, "--out", "mine", "--tag", "mine").code == 0
+    shown = gsx("show", "mine", "--store", "store")
+    assert shown.code == 0, shown.err
+    assert "tags     mine" in shown.out
+    other = gsx("prepare", "motif-size", "--num-graphs", 60, "--store", "store", "--tag", "mine")
+    assert other.code == 0
+    ambiguous = gsx("show", "mine", "--store", "store")
+    assert ambiguous.code == 2
+    assert "`mine` is a directory, and a tag of corpus" in ambiguous.err

@@ -123,3 +123,16 @@ def test_an_empty_listing_says_why(filled, tmp_path):
     assert "`gsx prepare` builds one" in gsx("ls", "--store", tmp_path).err
     empty = gsx("ls", "--name", "nothing", "--store", filled["store"]).err
     assert "meet these conditions; `gsx ls` lists all" in empty
+
+
+def test_the_name_is_not_repeated_as_an_option(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text(
+            "smiles,y\n" + "".join(f"{'C' * (n + 1)},{n % 2}\n" for n in range(60))
+        )
+        made = gsx("prepare", "--smiles", tmp_path / f"{name}.csv", "--target", "y", "--store",
+                   tmp_path / "store")  # fmt: skip
+        assert made.code == 0, made.err
+    listed = gsx("ls", "--store", tmp_path / "store").out
+    assert " one" in listed
+    assert "name=" not in listed

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 
 import gsx
-from gsx.pyg import densify_features
+from gsx.dense_features import densify_features
 from gsx.ragged import Ragged, pointers
 from gsx.schema import SPLITS, corpus_columns
 from gsx.seeds import rng

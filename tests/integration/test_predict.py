@@ -68,7 +68,7 @@ def test_new_molecules_get_predictions_and_problems_per_row(molecules, tmp_path)
     ]  # fmt: skip
     assert [row["id"] for row in rows] == list("abcdef")
     assert [bool(row["p_acid"]) for row in rows] == [True, False, True, False, True, False]
-    assert rows[1]["problem"] == "`C(C` is not SMILES"
+    assert rows[1]["problem"] == "`C(C` is not a valid SMILES string"
     assert rows[2]["problem"].startswith("no training graph has atomic_num 78")
     assert rows[3]["problem"] == "the SMILES is empty"
     assert rows[5]["problem"] == "`[Xe+9]` has an atom or a bond that the features cannot encode"

@@ -14,6 +14,8 @@ from unittest import mock
 import pytest
 
 from gsx.cli.output import notify, progress_bar
+from gsx.pipeline import progress as progress_display
+from tests.support.artifacts import gsx
 
 
 class Terminal:
@@ -93,11 +95,11 @@ def test_a_message_is_printed_above_the_bar():
     assert len(lines) == 2
 
 
-def test_nothing_is_shown_if_quiet_or_not_on_a_terminal(capfd):
+def test_nothing_is_shown_if_quiet(capfd):
     with terminal_as_stderr() as terminal, progress_bar("generate", quiet=True) as progress:
         progress(1, 10, "note")
         assert terminal.lines() == []
-    with progress_bar("generate", quiet=False) as progress:
+    with progress_bar("generate", quiet=True) as progress:
         progress(1, 10, "note")
     assert capfd.readouterr().err == ""
 
@@ -121,3 +123,88 @@ def test_a_long_message_is_wrapped_between_words():
     assert len(lines) == 3
     assert all(line.startswith("  ") for line in lines[1:])
     assert " ".join(line.strip() for line in lines) == warning
+
+
+@pytest.fixture
+def steady(monkeypatch):
+    """The clock of log lines, in a list of one item."""
+    now = [0.0]
+    monkeypatch.setattr(progress_display.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_log_file_gets_a_line_per_epoch(steady, capsys):
+    with progress_bar("train", quiet=False) as progress:
+        for epoch in range(1, 5):
+            steady[0] += 30
+            progress(epoch * 10, 40, f"epoch {epoch}/4, loss 0.5, ood_val 70.00")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "train: epoch 1/4, loss 0.5, ood_val 70.00, 25% in 0:30, 1:30 left"
+    assert lines[-1] == "train: epoch 4/4, loss 0.5, ood_val 70.00, 100% in 2:00, 0:00 left"
+    assert len(lines) == 4
+
+
+def test_a_log_file_gets_at_most_one_line_per_second_or_minute(steady, capsys):
+    with progress_bar("train", quiet=False) as train, progress_bar("x", quiet=False) as shards:
+        for epoch in range(1, 31):
+            steady[0] += 0.25
+            train(epoch, 40, f"epoch {epoch}/40, loss 0.5")
+        for done in range(1, 31):
+            steady[0] += 5
+            shards(done, 30, "2 workers")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines if line.startswith("train")] == [
+        f"train: epoch {epoch}/40" for epoch in range(4, 31, 4)
+    ]
+    shard_lines = [line for line in lines if line.startswith("x")]
+    assert len(shard_lines) == 2
+    assert shard_lines[0].startswith("x: 2 workers, ")
+
+
+def test_training_in_a_log_file_prints_epochs_and_says_that_it_resumes(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress_display, "SECONDS_PER_EPOCH_LINE", 0.0)
+    words = ("train", "corpus", "--epochs", 4, "--width", 8, "--store", tmp_path / "store")
+    made = gsx("prepare", "motif-size", "--num-graphs", 60, "--tag", "corpus", *words[-2:])
+    assert made.code == 0, made.err
+
+    from gsx.stages.train import trainer
+
+    save, saved = trainer.checkpoint.save, []
+
+    def stop_after_two(*arguments):
+        save(*arguments)
+        saved.append(1)
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer.checkpoint, "save", stop_after_two)
+    stopped = gsx(*words)
+    assert "train: epoch 1/4, loss " in stopped.err
+    assert "resumed" not in stopped.err
+    monkeypatch.setattr(trainer.checkpoint, "save", save)
+    resumed = gsx(*words)
+    assert resumed.code == 0, resumed.err
+    lines = [line for line in resumed.err.splitlines() if line.startswith("train: ")]
+    assert lines[0] == "train: resumed after epoch 2 of 4"
+    assert lines[1].startswith("train: epoch 3/4, loss ")
+    assert "ood_val" in lines[1]
+    assert "ood_test" not in resumed.err
+    assert gsx(*words).err == ""
+
+
+def test_a_notebook_gets_a_bar():
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    code = (
+        "from gsx.cli.output import progress_bar\n"
+        "with progress_bar('train', quiet=False) as progress:\n"
+        "    progress(0, 10)\n"
+        "    import time; time.sleep(0.2)\n"
+        "    progress(5, 10, 'epoch 1/2, loss 0.5, ood_val 70.00')\n"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    text = "".join(output.get("text", "") for output in notebook.cells[0].outputs)
+    bar = next(part for part in text.split("\r") if "50%|" in part)
+    assert bar.rstrip().endswith("epoch 1/2, loss 0.5")
+    assert len(bar.rstrip()) <= 80

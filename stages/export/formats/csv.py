@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
+from gsx.dense_features import densify_features
 from gsx.escape import column_names
-from gsx.pyg import densify_features
 from gsx.ragged import Array, Ragged, decode_texts, row_indices
 from gsx.schema import ORIGINS, SPLITS, Column, CorpusInfo
 from gsx.stages.export.request import ExportRequest

@@ -222,7 +222,7 @@ def _mapping_readme(request: ExportRequest) -> str:
     return (
         f"# {markdown_text(request.corpus.info.name)}\n\n"
         f"{corpus_description(request, markdown_text)}\n\n`node_env_id` is the "
-        f"environment of {of}, -1 if it is hidden. `{ids}` lists the ids in the corpus."
+        f"environment of {of}, -1 if it is unknown. `{ids}` lists the ids in the corpus."
         f"\n\n| env_id | name | origin |\n|---|---|---|\n{rows}\n"
     )
 

@@ -16,7 +16,7 @@ masks select the nodes of a split: `train_mask`, `id_val_mask`, `id_test_mask`, 
 graph for training; evaluate on the source graph only.
 
 Every file is compared with its size and SHA-256 in `manifest.json` before it is decoded. This
-detects changed and additional files. It does not tell who made the corpus: for that, use
+detects changed and additional files. It does not show who made the corpus: for that, use
 `gsx verify --signature`, which also checks every graph.
 """
 

@@ -104,8 +104,8 @@ def preflight(config: GenerateConfig, inputs: Mapping[str, Artifact]) -> Corpus:
         )
     if config.labels in ("any", "all") and info.task not in ("binary", "multitask"):
         raise UsageError(
-            f"`labels = {config.labels}` needs binary labels; {info.name} is {info.task}. Leave it "
-            "out."
+            f"`labels = {config.labels}` needs binary targets; the task of {info.name} is "
+            f"{info.task}. {_binary_hint(info)}"
         )
     graphs = corpus.splits["train"]
     if config.f[1] > graphs and config.partners != "same-component" and config.options != "100":
@@ -269,6 +269,12 @@ def _reject_options_without_valences(config: GenerateConfig) -> None:
             "`bridge_nodes` would add atoms without hydrogens and cannot be used with molecules. "
             "Leave it out."
         )
+
+
+def _binary_hint(info: CorpusInfo) -> str:
+    if info.task == "classification" and len(info.outputs) == 2:
+        return "Prepare it with the classes written as 0 and 1, or leave the option out."
+    return "Leave it out."
 
 
 def _classes(y: Array, info: CorpusInfo, config: GenerateConfig) -> Ints:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gsx.errors import StageError, did_you_mean
+from gsx.errors import InputError, StageError, did_you_mean
 from gsx.limits import COLUMNS, ROW_CHARACTERS, ROWS
 from gsx.names import name_problem, shown
 from gsx.ragged import Array, Ints
@@ -128,11 +128,14 @@ class Table:
     def _column_index(self, name: str, hint: str) -> int:
         """Return the index of a column in the header."""
         if name not in self.header:
-            guess = did_you_mean(name, self.header)
-            more = hint or (f" {guess}" if guess.startswith("Did") else "")
+            same = [column for column in self.header if column.lower() == name.lower()]
+            guess = did_you_mean(name, self.header) if not hint else ""
+            guess = f"Did you mean `{same[0]}`?" if same else guess
+            more = [text for text in (guess, hint) if text and not text.startswith("Known")]
             header = ",".join(self.header[:20]) + (",…" if len(self.header) > 20 else "")
-            raise StageError(
-                f"{self.name} has no column {shown(name)}; its header is `{header}`.{more}"
+            raise InputError(
+                f"{self.name} has no column {shown(name)}; its header is "
+                f"{' '.join([f'`{header}`.', *more])}"
             )
         return self.header.index(name)
 
@@ -173,6 +176,11 @@ def read_bytes(path: Path, name: str) -> bytes:
 
 def _encoding_message(path: Path, name: str, error: UnicodeDecodeError) -> str:
     """Return the message for a file that is not UTF-8."""
+    if bytes(error.object[:4]) == b"PK\x03\x04":
+        return (
+            f"{name} is a ZIP archive (or a spreadsheet), not a table of text. Unpack it or save "
+            "it as CSV; a TU dataset needs `--tu`."
+        )
     if bytes(error.object[:2]) in (b"\xff\xfe", b"\xfe\xff"):
         return f"{name} is UTF-16. Save the file as UTF-8."
     with open_unpacked(path, name) as stream:

@@ -54,7 +54,7 @@ def read_nodes(path: Path, options: Mapping[str, Any]) -> ParsedGraphs:
 
 def _rows_by_id(nodes: Table, column: str) -> dict[str, int]:
     """Return the row of every node by its id."""
-    hint = " Name it with `--id-column`." if column == "id" else ""
+    hint = "Name it with `--id-column`." if column == "id" else ""
     ids = [cell.strip() for cell in nodes.column(column, hint)]
     row_of_id = {id_: row for row, id_ in enumerate(ids)}
     if len(row_of_id) < len(ids):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gsx.errors import StageError, UsageError, did_you_mean
+from gsx.plurals import counted
 from gsx.provenance import source_provenance
 from gsx.ragged import Ints
 from gsx.schema import ORIGINS, SPLITS, Column, CorpusInfo, Environment, corpus_columns
@@ -95,7 +96,8 @@ class MotifDataset:
         if min(sizes) < 1:
             smallest = next(number for number in count(1) if min(self._shares(number)) >= 1)
             raise UsageError(
-                f"{self.name}: {num_graphs} graphs leave a split empty. Use at least {smallest}."
+                f"{self.name}: {counted(num_graphs, 'graph')} would leave a split empty. Use at "
+                f"least {smallest}."
             )
         return dict(zip(_MOTIF_SPLITS, sizes, strict=True))
 

@@ -164,8 +164,8 @@ def _ratios(rule: str, ratios: tuple[float, ...]) -> tuple[float, ...]:
     train, val, held_out = ratios or _RATIOS[rule]
     if not (0 < train <= 1 and 0 <= val <= 1 and train + val <= 1 + 1e-9):
         raise UsageError(
-            f"ratios: {train:g} for training and {val:g} for ood_val; expected shares with a sum "
-            "of at most 1. ood_test gets the rest."
+            f"ratios: {train:g} for training and {val:g} for ood_val; expected fractions with a "
+            f"sum of at most 1. {_ratio_hint((train, val, held_out))}ood_test gets the rest."
         )
     if not 0 <= held_out < train / 2:
         raise UsageError(
@@ -173,6 +173,13 @@ def _ratios(rule: str, ratios: tuple[float, ...]) -> tuple[float, ...]:
             f"training share, {train:g}, from which they are taken."
         )
     return train, val, held_out
+
+
+def _ratio_hint(ratios: tuple[float, ...]) -> str:
+    """Return a suggestion for ratios that look like percentages."""
+    if not (1 < max(ratios) <= 100 and min(ratios) >= 0):
+        return ""
+    return f"Did you mean {'/'.join(f'{ratio / 100:g}' for ratio in ratios)}? "
 
 
 def _check_columns(name: str, options: Mapping[str, Any]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gsx.errors import StageError, did_you_mean
+from gsx.errors import InputError, StageError, did_you_mean
+from gsx.plurals import counted
 from gsx.ragged import Array, Ints, Ragged, pointers
 from gsx.schema import CorpusInfo
 from gsx.seeds import rng
@@ -86,7 +87,8 @@ def label_warnings(labels: Labels, sizes: Mapping[str, int], item: str) -> tuple
             "training and validation ratios, such as `--ratios 0.5/0.25/0.1`, or another domain"
         )
     if labels.unknown:
-        warnings.append(f"{labels.unknown:,} {item}s have no label")
+        verb = "has" if labels.unknown == 1 else "have"
+        warnings.append(f"{counted(labels.unknown, item)} {verb} no label")
     if labels.task == "classification" and labels.outputs[:2] == ("-1", "0"):
         count = int((labels.label == 0).sum())
         warnings.append(
@@ -107,7 +109,7 @@ def _splits(parsed: ParsedGraphs, options: Mapping[str, Any]) -> Ints:
         raise StageError(
             f"{parsed.where} contains no splits. Select a field with splits: `--split-column NAME`."
         )
-    raise StageError(f"{parsed.where} has no column `{name}`. {did_you_mean(name, parsed.columns)}")
+    raise InputError(f"{parsed.where} has no column `{name}`. {did_you_mean(name, parsed.columns)}")
 
 
 def _domains(
@@ -132,7 +134,7 @@ def _domains(
         return _scaffolds(parsed, request, options["max_atoms"])
     name = domain.removeprefix("column:")
     if name not in parsed.columns:
-        raise StageError(
+        raise InputError(
             f"{parsed.where} has no column `{name}`. {did_you_mean(name, parsed.columns)}"
         )
     keys: Sequence[DomainKey] = parsed.columns[name]

@@ -21,7 +21,7 @@ def open_smiles(request: DatasetRequest, options: Mapping[str, Any]) -> Prepared
     """Open a table of molecules; the table is streamed and never held in memory as a whole."""
     path = Path(options["file"])
     table = open_table(path, path.name)
-    hint = " Name it with `--smiles-column`." if options["smiles_column"] == "smiles" else ""
+    hint = "Name it with `--smiles-column`." if options["smiles_column"] == "smiles" else ""
     smiles = (cell.strip() for cell in table.cells(options["smiles_column"], hint))
     domain = options["domain"].removeprefix("column:")
     column_domain = {domain} if domain != options["domain"] else set()

@@ -53,7 +53,7 @@ def test_an_unknown_section_is_an_error_with_a_suggestion():
         ),
         (
             '[prepare]\ndataset = "motif-size"\nformats = ["hdf5"]',
-            "motif.toml [prepare]: `formats[0]`: Invalid enum value 'hdf5'",
+            "motif.toml [prepare]: `formats` cannot be `hdf5`. Known: `parquet`, `zarr`.",
         ),
         (
             "[describe]\n",

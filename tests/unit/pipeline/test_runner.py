@@ -91,7 +91,7 @@ def test_a_step_without_its_input_is_rejected(plan, store):
         (
             '[prepare]\ndataset = "motif-size"\nnum_graphs = 60\n[extract]\n[bridge]\n'
             '[generate]\nlabels = "any"\n',
-            "needs binary labels; motif-size is classification",
+            "needs binary targets; the task of motif-size is classification",
         ),
         (
             '[prepare]\ndataset = "motif-size"\nnum_graphs = 60\n[extract]\n[bridge]\n'

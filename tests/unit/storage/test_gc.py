@@ -162,6 +162,29 @@ def test_the_cache_of_a_removed_corpus_is_removed(store):
     assert not folder.exists()
 
 
+def test_the_cache_of_a_corpus_of_another_store_is_kept(store, tmp_path):
+    other = Store.at(tmp_path / "other")
+    artifact, folder = cached(other)
+    assert listed(store) == []
+    assert [path.suffix for path in folder.parent.iterdir() if path.is_file()].count(
+        ".corpora"
+    ) == 1
+    remove_artifacts(other, [artifact])
+    assert listed(store) == [("cache of a missing corpus", str(folder))]
+    remove_all(store)
+    assert not folder.exists()
+    assert not folder.with_suffix(".corpora").exists()
+
+
+@pytest.mark.parametrize("content", [b"[1]\n{\n", b"\xff", b'"a\\u0000b"\n', b""])
+def test_a_damaged_record_of_corpora_counts_as_missing(store, content):
+    artifact, folder = cached(store)
+    folder.with_suffix(".corpora").write_bytes(content)
+    assert listed(store) == []
+    remove_artifacts(store, [artifact])
+    assert listed(store) == [("cache of a missing corpus", str(folder))]
+
+
 def test_a_cache_under_construction_is_not_listed(store):
     folder = hot_cache_dir("0" * 64)
     draft = folder.with_name(f".{folder.name}.4711")
@@ -270,9 +293,7 @@ def test_gc_lists_garbage_with_its_size(store):
     draft = abandon(store)
     size = sum(map(len, contents(draft).values()))
     shown = gsx("gc", "--store", store.location.url)
-    assert shown.out.splitlines()[-1] == (
-        f"1 items, {size} B can be deleted; add --delete to do so"
-    )
+    assert shown.out.splitlines()[-1] == (f"1 item, {size} B can be deleted; add --delete to do so")
     assert draft.exists()
     removed = json.loads(gsx("gc", "--delete", "--json", "--store", store.location.url).out)
     assert (removed["removed"], removed["bytes"], len(removed["items"])) == (True, size, 1)

@@ -37,7 +37,7 @@ def test_source_molecules_agree_with_their_smiles(kind):
         ("CCO", "CCN", "its SMILES has the formula C2H7N; the graph has the formula C2H6O"),
         ("CC[NH3+]", "CCN", "the formula C2H7N; the graph has the formula C2H8N+"),
         ("C=CC", "CCC", "the formula C3H8; the graph has the formula C3H6"),
-        ("CCO", "CC(", "its SMILES cannot be read: `CC(` is not SMILES"),
+        ("CCO", "CC(", "its SMILES cannot be read: `CC(` is not a valid SMILES string"),
     ],
 )
 @pytest.mark.parametrize("sanitize", [True, False])

@@ -37,8 +37,8 @@ def complete_graph(nodes):
         ("CC\0C", "contains a control character"),
         ("CC\nC", "contains a control character"),
         ("[CH999999999]", "cannot be read by RDKit: "),
-        ("[" * 10_000, "is not SMILES"),
-        ("C%(9999999999999999999)CC", "is not SMILES"),
+        ("[" * 10_000, "is not a valid SMILES string"),
+        ("C%(9999999999999999999)CC", "is not a valid SMILES string"),
     ],
 )
 def test_unusual_molecules_are_refused_soon(text, reason):

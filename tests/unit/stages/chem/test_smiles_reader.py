@@ -50,16 +50,16 @@ def test_features_are_those_of_pyg():
     [
         ("", "the SMILES is empty"),
         ("  ", "the SMILES is empty"),
-        ("C(C", "`C(C` is not SMILES"),
-        ("hello", "`hello` is not SMILES"),
+        ("C(C", "`C(C` is not a valid SMILES string"),
+        ("hello", "`hello` is not a valid SMILES string"),
         (
             "CN(C)(C)C",
-            "`CN(C)(C)C` breaks a rule of chemistry: Explicit valence for atom # 1 N, 4, is "
+            "`CN(C)(C)C` cannot be sanitized by RDKit: Explicit valence for atom # 1 N, 4, is "
             "greater than permitted",
         ),
         (
             "c1cccc1",
-            "`c1cccc1` breaks a rule of chemistry: Can't kekulize mol.  "
+            "`c1cccc1` cannot be sanitized by RDKit: Can't kekulize mol.  "
             "Unkekulized atoms: 0 1 2 3 4",
         ),
     ],
@@ -77,8 +77,8 @@ def test_unreadable_smiles_are_listed():
     assert found.table.num_nodes.tolist() == [3, 7]
     assert found.scaffolds == ("", "c1ccccc1")
     assert {row: reason.split(":")[0] for row, reason in found.refused.items()} == {
-        1: "`C(C` is not SMILES",
-        3: "`CN(C)(C)C` breaks a rule of chemistry",
+        1: "`C(C` is not a valid SMILES string",
+        3: "`CN(C)(C)C` cannot be sanitized by RDKit",
         4: "`[O-7]` has an atom or a bond that the features cannot encode",
     }
 

@@ -223,7 +223,7 @@ def test_checks_are_skipped_without_parents(artifacts, home):
     )  # fmt: skip
     text = report(ReportInputs(corpus=Corpus(alone), lineage=(alone.manifest,)))
     assert "The source graphs are not in this corpus, so labels cannot be recomputed." in text
-    assert "as expected with `bridges = none`" in text
+    assert "as expected with <code>bridges = none</code>" in text
 
 
 def test_page_has_all_sections_and_models(page, corpus):

@@ -250,7 +250,7 @@ def test_a_full_disk_is_explained(monkeypatch):
 
 
 def test_an_unreadable_cache_is_reported_with_its_path(monkeypatch):
-    monkeypatch.setattr(hot_cache, "open_hot_cache", lambda digest, info: None)
+    monkeypatch.setattr(hot_cache, "open_hot_cache", lambda digest, info, corpus: None)
     with pytest.raises(ArtifactError) as error:
         build_tiny()
     assert str(error.value) == (

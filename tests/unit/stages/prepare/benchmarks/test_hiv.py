@@ -134,9 +134,9 @@ def test_unreadable_rows_are_split_then_dropped_and_listed(tmp_path):
     (dropped,) = dataset.dropped
     assert (dropped.reason, dropped.count) == ("rows of the raw file that RDKit cannot read", 3)
     assert dropped.examples == (
-        "row 20: `C(C` is not SMILES",
+        "row 20: `C(C` is not a valid SMILES string",
         "row 21: the SMILES is empty",
-        "row 22: `CN(C)(C)C` breaks a rule of chemistry: Explicit valence for atom # 1 N, 4, is "
+        "row 22: `CN(C)(C)C` cannot be sanitized by RDKit: Explicit valence for atom # 1 N, 4, is "
         "greater than permitted",
     )
 
@@ -145,7 +145,7 @@ def test_manifest_lists_dropped_rows_and_rdkit_version(tmp_path):
     folder = write_table(tmp_path / "raw", TEXT + "C(C,CI,1\n", "hiv/HIV.csv.gz")
     manifest = prepare_corpus(tmp_path, folder).manifest
     assert [(entry.count, entry.examples) for entry in manifest.dropped] == [
-        (1, ("row 20: `C(C` is not SMILES",))
+        (1, ("row 20: `C(C` is not a valid SMILES string",))
     ]
     assert sum(manifest.counts.values()) == 20
     assert manifest.summary["rdkit"] == smiles_reader.RDKIT_VERSION

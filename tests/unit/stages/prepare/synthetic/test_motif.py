@@ -306,7 +306,7 @@ def test_too_few_graphs_are_rejected_with_the_minimum(name, smallest, fewer):
     with pytest.raises(UsageError) as error:
         split_sizes(name, smallest - fewer)
     assert str(error.value) == (
-        f"{name}: {smallest - fewer} graphs leave a split empty. Use at least {smallest}."
+        f"{name}: {smallest - fewer} graphs would leave a split empty. Use at least {smallest}."
     )
 
 

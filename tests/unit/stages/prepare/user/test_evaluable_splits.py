@@ -113,15 +113,15 @@ def test_missed_ratios_give_a_warning(tmp_path):
         one_large_group(tmp_path),
         {"domain": "column:group", "ratios": (0.55, 0.2, 0.1)},
     )
-    texts = [text for text in open_user_file(path, **options).warnings if "asked for" in text]
+    texts = [text for text in open_user_file(path, **options).warnings if "were requested" in text]
     assert texts == [
-        "ood_val has 89 of 200 graphs (44.5%), and 20% were asked for; the largest domain has 69 "
+        "ood_val has 89 of 200 graphs (44.5%), and 20% were requested; the largest domain has 69 "
         "graphs. Use `--divide-domains`, other `--ratios` or another `--domain`",
-        "ood_test has 1 of 200 graphs (0.5%), and 25% were asked for; the largest domain has 69 "
+        "ood_test has 1 of 200 graphs (0.5%), and 25% were requested; the largest domain has 69 "
         "graphs. Use `--divide-domains`, other `--ratios` or another `--domain`",
     ]
     divided = open_user_file(path, divide_domains=True, **options)
-    assert not [text for text in divided.warnings if "asked for" in text]
+    assert not [text for text in divided.warnings if "were requested" in text]
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 9))

@@ -133,7 +133,7 @@ def test_classes_are_named_after_their_labels(tmp_path):
 def test_rows_without_any_label_are_kept_and_counted(tmp_path):
     text = HEADER + ROWS.replace("\nCCO,1,", "\nCCO,NaN,")
     dataset = open_user_file(write_table(tmp_path, text))
-    assert dataset.warnings == ("1 graphs have no label",)
+    assert dataset.warnings == ("1 graph has no label",)
 
 
 def test_environments_are_inferred(tmp_path):
@@ -155,12 +155,15 @@ def test_unreadable_smiles_are_listed_or_rejected(tmp_path):
     path = write_table(tmp_path, HEADER + "C(C,1,0,1,p,train\n" + ROWS + ",0,0,1,p,train\n")
     dataset = open_user_file(path)
     (dropped,) = dataset.dropped
-    assert dropped.examples == ("row 0: `C(C` is not SMILES", "row 41: the SMILES is empty")
+    assert dropped.examples == (
+        "row 0: `C(C` is not a valid SMILES string",
+        "row 41: the SMILES is empty",
+    )
     assert sum(dataset.split_sizes.values()) == sum(dataset.summary["rows"].values()) == 40
     with pytest.raises(StageError) as error:
         open_user_file(path, strict=True)
     assert str(error.value) == (
-        "mine.csv: 2 of 42 SMILES are unreadable:\n  row 0: `C(C` is not SMILES\n"
+        "mine.csv: 2 of 42 SMILES are unreadable:\n  row 0: `C(C` is not a valid SMILES string\n"
         "  row 41: the SMILES is empty\nRemove --strict to continue without these rows."
     )
 
@@ -185,7 +188,7 @@ def test_unreadable_smiles_are_listed_or_rejected(tmp_path):
         ("a,a\n1,2\n", {},
          "mine.csv: the column `a` occurs more than once in the header. Rename it."),
         ("SMILES,active\nC,1\n", {}, "mine.csv has no column `smiles`; its header is "
-         "`SMILES,active`. Name it with `--smiles-column`."),
+         "`SMILES,active`. Did you mean `SMILES`? Name it with `--smiles-column`."),
         (HEADER + ROWS, {"targets": ("activ",)}, "mine.csv has no column `activ`; its header is "
          "`smiles,active,toxic,logp,assay,part`. Did you mean `active`?"),
         (HEADER + ROWS, {"domain": "column:xyzzy"}, "mine.csv has no column `xyzzy`; its header is "
@@ -285,7 +288,7 @@ def test_single_environment_is_accepted_on_request(tmp_path):
         ("smiles", {"rule": "column"}, "the rule `column` and `--split-column NAME` require each "
          "other. Pass both or neither."),
         ("smiles", {"ratios": (0.9, 0.2, 0.1)}, "ratios: 0.9 for training and 0.2 for ood_val; "
-         "expected shares with a sum of at most 1. ood_test gets the rest."),
+         "expected fractions with a sum of at most 1. ood_test gets the rest."),
         ("smiles", {"ratios": (0.4, 0.2, 0.2)}, "ratios: 0.2 for each of id_val and id_test; "
          "expected less than half of the training share, 0.4, from which they are taken."),
         ("smiles", {"environments": "colour"},
