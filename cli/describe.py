@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from gsx.cli.options import RunOptions, run_options
-from gsx.cli.resolve_corpus import resolve_corpus
-from gsx.cli.run_plan import run_single_stage
+from gsx.cli.run_plan import open_session, print_result
 
 
 @click.command(short_help="Compute statistics of a corpus and its distribution shift.")
@@ -15,9 +14,12 @@ from gsx.cli.run_plan import run_single_stage
 def describe(corpus: str, run_options: RunOptions) -> None:
     """Compute sizes, degrees and labels of CORPUS by split and domain, and their shift."""
     from gsx.cli.format_statistics import print_statistics
-    from gsx.storage.artifacts.store import Store
+    from gsx.pipeline.commands.describe import describe as describe_corpus
+    from gsx.pipeline.commands.describe import read_statistics
+    from gsx.pipeline.commands.resolve_corpus import resolve_corpus
 
-    artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    built = run_single_stage("describe", {}, {"prepare": artifact}, run_options)
-    if built is not None and not run_options.quiet and not run_options.as_json:
-        print_statistics(built)
+    session = open_session(run_options)
+    step = describe_corpus(resolve_corpus(session.store, corpus), session)
+    print_result(step, run_options)
+    if step is not None and not run_options.quiet and not run_options.as_json:
+        print_statistics(read_statistics(step.built.artifact))

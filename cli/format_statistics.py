@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gsx.cli.output import echo, format_table
-
-if TYPE_CHECKING:
-    from gsx.stages.describe.statistics_file import GraphStatistics, NodeStatistics
-    from gsx.storage.artifacts.publish import BuildResult
 
 MAX_ROWS = 60
 """Maximum rows of statistics by domain; corpora with more get one row per split."""
 
 
-def print_statistics(built: BuildResult) -> None:
+def print_statistics(document: dict[str, Any]) -> None:
     """Print the statistics of a corpus."""
-    from gsx.stages.describe.statistics_file import STATISTICS, STATISTICS_FILE
-
-    document = STATISTICS_FILE.read(built.artifact.location, STATISTICS)
     if document.get("level") == "node":
         _print_node_statistics(document)
     else:
         _print_graph_statistics(document)
 
 
-def _print_graph_statistics(document: GraphStatistics) -> None:
+def _print_graph_statistics(document: dict[str, Any]) -> None:
     per_split = len(document["groups"]) > MAX_ROWS
     rows = [
         (
@@ -51,7 +44,7 @@ def _print_graph_statistics(document: GraphStatistics) -> None:
         echo(f"{split}: {equal['share']:.1%} have the WL hash of a training graph")
 
 
-def _print_node_statistics(document: NodeStatistics) -> None:
+def _print_node_statistics(document: dict[str, Any]) -> None:
     rows = [
         (
             row["split"],

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from gsx.storage.artifacts.manifest import Manifest
     from gsx.storage.artifacts.publish import BuildResult
 
-
-SELECTION_RULES = {
-    "ood_val": "best epoch by ood_val",
-    "id_val": "best epoch by id_val",
-    "augmented": "best epoch by augmented graphs",
-    "last": "last epoch",
-}
-"""Rules that select an epoch of a training run, with their descriptions."""
 _STARTING_FORMAT = "{desc}: {n_fmt}/{total_fmt}, for {elapsed}{postfix}"
 _BAR_FORMAT = (
     "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}, {rate_noinv_fmt}, {remaining} left{postfix}"

@@ -16,15 +16,13 @@ from gsx.cli.options import (
     seed_option_with_default,
 )
 from gsx.cli.output import artifact_json, echo, format_table, print_json, wrap
-from gsx.cli.run_plan import execute_plan
+from gsx.cli.run_plan import open_session
+from gsx.pipeline.commands.option_values import RECOMMEND_BUDGET as BUDGET
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 if TYPE_CHECKING:
     from gsx.pipeline.recommend.evidence import Evidence
     from gsx.storage.artifacts.publish import BuildResult
-    from gsx.storage.artifacts.store import Artifact
-
-BUDGET = "10m"
 
 
 @click.command(short_help="Find out which recipe helps on a corpus.")
@@ -73,18 +71,19 @@ def recommend(
     the most promising ones. Only training and validation data are read. A recipe is recommended if
     it is better than no augmentation with high probability; otherwise the answer is `none`.
     """
-    from gsx.cli.recommend_plan import make_recommend_plan
+    from gsx.pipeline.commands.recommend import read_evidence
+    from gsx.pipeline.commands.recommend import recommend as recommend_recipe
 
-    plan, artifacts = make_recommend_plan(
+    results = recommend_recipe(
         source,
         {"num_graphs": num_graphs, "raw": raw},
-        run_options.store,
+        open_session(run_options, cluster),
+        out,
         budget=budget,
         recipes=recipes,
         graphs=graphs,
         seed=seed,
     )
-    results = execute_plan(plan, artifacts, run_options, out, cluster)
     if run_options.dry_run:
         return
     _, built, path = results[-1]
@@ -96,32 +95,21 @@ def recommend(
              f"recipe:   {path}/recommended.toml")  # fmt: skip
 
 
-def read_evidence(artifact: Artifact) -> Evidence:
-    """Return the evidence of a recommendation."""
-    from gsx.pipeline.recommend.evidence import FILE, Evidence
-    from gsx.storage.corpora.artifact_files import read_json
-
-    return read_json(artifact.location, FILE, Evidence)
-
-
 def evidence_json(evidence: Evidence, built: BuildResult) -> dict[str, Any]:
     """Return the evidence as JSON, with the seconds of every recipe."""
     import msgspec
 
+    from gsx.pipeline.commands.recommend import recipe_seconds
+
     document: dict[str, Any] = msgspec.to_builtins(evidence)
-    return {**document, "recipe_seconds": _seconds(built)}
-
-
-def _seconds(built: BuildResult) -> dict[str, float]:
-    from gsx.storage.artifacts.sidecars import read_run_record
-
-    record = read_run_record(built.artifact.location)
-    return {} if record is None else record.timings
+    return {**document, "recipe_seconds": recipe_seconds(built.artifact)}
 
 
 def format_evidence(evidence: Evidence, built: BuildResult) -> list[str]:
     """Return a table of all compared recipes, and the recommendation."""
-    seconds = _seconds(built)
+    from gsx.pipeline.commands.recommend import recipe_seconds
+
+    seconds = recipe_seconds(built.artifact)
     digits = 3 if evidence.metric in ("mcc", "rmse") else 1
     rows = []
     for recipe in evidence.recipes:

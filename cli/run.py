@@ -8,7 +8,7 @@ import click
 
 from gsx.cli.options import RunOptions, cluster_options, raw_option, run_options
 from gsx.cli.output import print_json
-from gsx.cli.run_plan import execute_plan, steps_json
+from gsx.cli.run_plan import open_session, steps_json
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 
@@ -19,10 +19,8 @@ from gsx.pipeline.distributed.cluster_options import ClusterOptions
 @run_options
 def run(recipe: Path, raw: str | None, cluster: ClusterOptions, run_options: RunOptions) -> None:
     """Run RECIPE, a TOML file with one section per stage. Existing artifacts are reused."""
-    from gsx.pipeline.plan import make_plan
-    from gsx.pipeline.recipe import read_recipe
+    from gsx.pipeline.commands.run import run as run_recipe
 
-    plan = make_plan(read_recipe(recipe, raw=raw))
-    results = execute_plan(plan, {}, run_options, None, cluster)
+    results = run_recipe(recipe, open_session(run_options, cluster), raw=raw)
     if run_options.as_json and not run_options.dry_run:
         print_json({"steps": steps_json(results)})

@@ -146,8 +146,8 @@ def _source_corpus(
     source: str, options: dict[str, Any], store: Store, *, dry_run: bool
 ) -> Artifact | None:
     """Return the source corpus; a dataset is prepared first. None: missing in a dry run."""
-    from gsx.cli.resolve_corpus import resolve_corpus
     from gsx.errors import UsageError
+    from gsx.pipeline.commands.resolve_corpus import resolve_corpus
     from gsx.pipeline.plan import Step, identity_of
     from gsx.pipeline.recipe import parse_config
     from gsx.pipeline.runner import run_plan
