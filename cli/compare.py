@@ -28,7 +28,7 @@ from gsx.cli.train_options import TrainCommand, precision_option, training_optio
 from gsx.errors import UsageError
 
 if TYPE_CHECKING:
-    from gsx.pipeline.compare import CorpusComparison, PairedModels
+    from gsx.pipeline.compare import PairedModels
     from gsx.storage.artifacts.store import Store
 
 SPLITS = ("id_val", "id_test", "ood_val", "ood_test")
@@ -154,6 +154,7 @@ def _compare_corpora(names: tuple[str, ...], options: dict[str, Any], store: Sto
     from gsx.pipeline.commands.compare import (
         compare_request,
         comparison_document,
+        format_comparison,
         write_results,
     )
     from gsx.pipeline.compare import compare_corpora
@@ -171,7 +172,7 @@ def _compare_corpora(names: tuple[str, ...], options: dict[str, Any], store: Sto
     if as_json:
         print_json({**comparison_document(comparison, request), "results": written})
         return
-    echo(*_format_comparison(comparison, one_corpus=request.baseline is None))
+    echo(*format_comparison(comparison, one_corpus=request.baseline is None))
     if written and not quiet:
         echo(f"written: {len(written)} result files in {options['results']}")
 
@@ -182,30 +183,3 @@ def _print_pair(pair: PairedModels) -> None:
         for split, value in pair.scores.items()
     )
     notify(f"seed {pair.seed}: {scores}")
-
-
-def _format_comparison(comparison: CorpusComparison, *, one_corpus: bool) -> list[str]:
-    from gsx.pipeline.commands.compare import verdict
-    from gsx.stages.train.metrics import arrow
-
-    digits = 3 if comparison.metric in ("mcc", "rmse") else 2
-    lines = [
-        (
-            split,
-            comparison.items[split],
-            f"{row.method:.{digits}f}",
-            f"{row.baseline:.{digits}f}",
-            f"{row.gain[0]:+.{digits}f}",
-            " to ".join(f"{value:+.{digits}f}" for value in row.gain[1:]),
-            f"{row.p:.3f}",
-        )
-        for split, row in comparison.splits.items()
-    ]
-    sides = ("AUGMENTED", "SOURCE") if one_corpus else ("CORPUS", "BASELINE")
-    steps = "" if comparison.steps is None else f", {comparison.steps:,} gradient steps per run"
-    head = (
-        f"{comparison.name}: {comparison.metric} {arrow(comparison.metric)}, "
-        f"{len(comparison.runs)} seed{'s' if len(comparison.runs) > 1 else ''}{steps}"
-    )
-    table = format_table(lines, ("SPLIT", "ITEMS", *sides, "GAIN", "95 %", "P"))
-    return [head, *table, *(f"{split}: {verdict(row)}" for split, row in comparison.splits.items())]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gsx.cli.options import device_option, json_option, store_option
-from gsx.cli.output import echo, format_score, format_table, notify, print_json
+from gsx.cli.output import echo, format_table, notify, print_json
 from gsx.pipeline.commands.option_values import RULES
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def evaluate(
     several models, such as runs with different seeds, mean, standard deviation and Student's t
     intervals are over models.
     """
-    from gsx.pipeline.commands.evaluate import all_linear, score_notes
+    from gsx.pipeline.commands.evaluate import all_linear, score_notes, score_table
     from gsx.pipeline.commands.evaluate import evaluate as evaluate_models
     from gsx.pipeline.commands.resolve_corpus import resolve_corpus
     from gsx.storage.artifacts.store import Store
@@ -57,51 +57,4 @@ def evaluate(
         return
     rule = RULES[document["selection"]]
     echo("linear model" if all_linear(artifacts) else f"weights of the {rule}")
-    echo(*_format_scores(document, several=len(artifacts) > 1))
-
-
-def _format_scores(document: dict[str, Any], *, several: bool) -> list[str]:
-    metric = document["metric"].upper()
-    unit = "NODES" if "nodes" in next(iter(document["splits"].values())) else "GRAPHS"
-    rows = [
-        *((split, "all", row) for split, row in document["splits"].items()),
-        *((row["split"], f"environment {row['name']}", row) for row in document["environments"]),
-        *(
-            (row["split"], f"{row['min_nodes']}-{row['max_nodes']} nodes", row)
-            for row in document["sizes"]
-        ),
-    ]
-    if not several:
-        lines = [
-            (
-                split,
-                subset,
-                _count(row),
-                format_score(row["score"]),
-                _format_interval(row.get("interval")),
-            )
-            for split, subset, row in rows
-        ]
-        return format_table(lines, ("SPLIT", "WHICH", unit, metric, "95 %"))
-    lines_of_several = [
-        (
-            split,
-            subset,
-            _count(row),
-            format_score(row["mean"]),
-            format_score(row["std"]),
-            _format_interval(row["interval"]),
-        )
-        for split, subset, row in rows
-    ]
-    return format_table(lines_of_several, ("SPLIT", "WHICH", unit, metric, "STD", "95 %"))
-
-
-def _count(row: dict[str, Any]) -> int:
-    """Return the number of graphs or nodes of a row."""
-    count: int = row["nodes"] if "nodes" in row else row["graphs"]
-    return count
-
-
-def _format_interval(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}"
+    echo(*format_table(*score_table(document)))

@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from gsx.escape import printable, redact_urls
+from gsx.text_table import format_bytes as format_bytes
+from gsx.text_table import format_score as format_score
+from gsx.text_table import format_table as format_table
 
 if TYPE_CHECKING:
     from gsx.stages.stage import Progress
@@ -30,8 +33,6 @@ _BAR_FORMAT = (
     "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}, {rate_noinv_fmt}, {remaining} left{postfix}"
 )
 """Fits into 80 columns with workers, bytes and hours."""
-MAX_CELL_WIDTH = 200
-"""Longest text in a cell of a table."""
 _bars: list[Any] = []
 """Progress bars on display."""
 
@@ -120,52 +121,6 @@ def notify(text: str) -> None:
     click.echo(wrap(line) if sys.stderr.isatty() else line, err=True)
     for bar in _bars:
         bar.refresh()
-
-
-def format_table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> list[str]:
-    """Return lines of aligned columns under headers: numbers to the right, text to the left."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    header = [_cell(name) for name in headers]
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    numeric = [
-        bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
-        for i in range(len(headers))
-    ]
-    return [
-        "  ".join(
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in [header, *cells]
-    ]
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.1f}"
-    text = printable(str(value))
-    return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 1]}…"
-
-
-def format_score(value: float | None) -> str | None:
-    """Return a score with two decimals; None stays None."""
-    return None if value is None else f"{value:.2f}"
-
-
-def format_bytes(size: int) -> str:
-    """Return a size with a decimal unit, such as ``1.2 MB``."""
-    number = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"
 
 
 def in_split_order(counts: dict[str, int]) -> dict[str, int]:

@@ -107,30 +107,9 @@ def evidence_json(evidence: Evidence, built: BuildResult) -> dict[str, Any]:
 
 def format_evidence(evidence: Evidence, built: BuildResult) -> list[str]:
     """Return a table of all compared recipes, and the recommendation."""
-    from gsx.pipeline.commands.recommend import recipe_seconds
+    from gsx.pipeline.commands.recommend import evidence_table, recipe_seconds
 
-    seconds = recipe_seconds(built.artifact)
-    digits = 3 if evidence.metric in ("mcc", "rmse") else 1
-    rows = []
-    for recipe in evidence.recipes:
-        if recipe.left_out is not None:
-            continue
-        confirmed = recipe.confirmed
-        rows.append(
-            (
-                recipe.name,
-                _mean(recipe.screen_scores, digits),
-                "" if recipe.screen is None else f"{recipe.screen.mean:+.{digits}f}",
-                _mean(recipe.scores, digits),
-                ""
-                if confirmed is None
-                else f"{confirmed.mean:+.{digits}f} "
-                f"({confirmed.low:+.{digits}f} to {confirmed.high:+.{digits}f})",
-                len(recipe.scores) or "",
-                f"{seconds[recipe.name]:.0f}" if recipe.name in seconds else "",
-            )
-        )
-    headers = ("RECIPE", "SCREEN", "DIFF", "TRAINED", "DIFFERENCE", "RUNS", "SECONDS")
+    rows, headers = evidence_table(evidence, recipe_seconds(built.artifact))
     lines = format_table(rows, headers) if rows else []
     left_out = [recipe for recipe in evidence.recipes if recipe.left_out is not None]
     if left_out:
@@ -147,7 +126,3 @@ def format_evidence(evidence: Evidence, built: BuildResult) -> list[str]:
 def format_choice(evidence: Evidence) -> list[str]:
     """Return the recommendation and its reason in two lines or a few more."""
     return [f"recommended: {evidence.choice}", *wrap(evidence.reason).split("\n")]
-
-
-def _mean(scores: tuple[float, ...], digits: int) -> str:
-    return f"{sum(scores) / len(scores):.{digits}f}" if scores else ""

@@ -13,13 +13,14 @@ from gsx.pipeline.commands.resolve_corpus import resolve_corpus
 from gsx.pipeline.compare import CompareRequest, CorpusComparison
 from gsx.stages.nn.training_loop import one_thread
 from gsx.stages.train.data import TEST
-from gsx.stages.train.metrics import lower_is_better
+from gsx.stages.train.metrics import arrow, lower_is_better
 from gsx.stages.train.paired_comparison import Comparison, compare_methods
 from gsx.stages.train.presets import options_for
 from gsx.stages.train.result_file import write_result
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.portable_copies import identity
+from gsx.text_table import format_table
 
 BASELINE = "baseline"
 """Name of the second corpus in result files."""
@@ -92,6 +93,32 @@ def verdict(row: Comparison) -> str:
     if high < 0 and row.p < SIGNIFICANT:
         return "worse"
     return "no clear difference"
+
+
+def format_comparison(comparison: CorpusComparison, *, one_corpus: bool) -> list[str]:
+    """Return a comparison of two corpora as a heading, a table and a verdict per split."""
+    digits = 3 if comparison.metric in ("mcc", "rmse") else 2
+    lines = [
+        (
+            split,
+            comparison.items[split],
+            f"{row.method:.{digits}f}",
+            f"{row.baseline:.{digits}f}",
+            f"{row.gain[0]:+.{digits}f}",
+            " to ".join(f"{value:+.{digits}f}" for value in row.gain[1:]),
+            f"{row.p:.3f}",
+        )
+        for split, row in comparison.splits.items()
+    ]
+    sides = ("AUGMENTED", "SOURCE") if one_corpus else ("CORPUS", "BASELINE")
+    steps = "" if comparison.steps is None else f", {comparison.steps:,} gradient steps per run"
+    head = (
+        f"{comparison.name}: {comparison.metric} {arrow(comparison.metric)}, "
+        f"{len(comparison.runs)} seed{'s' if len(comparison.runs) > 1 else ''}{steps}"
+    )
+    table = format_table(lines, ("SPLIT", "ITEMS", *sides, "GAIN", "95 %", "P"))
+    verdicts = (f"{split}: {verdict(row)}" for split, row in comparison.splits.items())
+    return [head, *table, *verdicts]
 
 
 def compare_result_files(

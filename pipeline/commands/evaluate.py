@@ -15,6 +15,10 @@ from gsx.stages.train.stage import WEIGHTS
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.portable_copies import identity
+from gsx.text_table import format_score
+
+Table = tuple[list[tuple[object, ...]], tuple[str, ...]]
+"""Rows and headers of a table."""
 
 
 def evaluate(
@@ -59,3 +63,49 @@ def score_notes(document: dict[str, Any]) -> list[str]:
 def all_linear(models: Sequence[Artifact]) -> bool:
     """Return whether all models are linear."""
     return all(artifact.manifest.config.get("backbone") in CLASSICAL for artifact in models)
+
+
+def score_table(document: dict[str, Any]) -> Table:
+    """Return the scores as rows of text: by split, then by environment and range of sizes."""
+    metric = document["metric"].upper()
+    unit = "NODES" if "nodes" in next(iter(document["splits"].values())) else "GRAPHS"
+    several = "model_keys" in document
+    rows: list[tuple[object, ...]] = [
+        (
+            split,
+            subset,
+            count_of(row),
+            *_score_cells(row, several=several),
+            _format_interval(row.get("interval")),
+        )
+        for split, subset, row in score_rows(document)
+    ]
+    scores = (metric, "STD") if several else (metric,)
+    return rows, ("SPLIT", "WHICH", unit, *scores, "95 %")
+
+
+def score_rows(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return split, name of the subset, and scores of every row."""
+    return [
+        *((split, "all", row) for split, row in document["splits"].items()),
+        *((row["split"], f"environment {row['name']}", row) for row in document["environments"]),
+        *(
+            (row["split"], f"{row['min_nodes']}-{row['max_nodes']} nodes", row)
+            for row in document["sizes"]
+        ),
+    ]
+
+
+def count_of(row: dict[str, Any]) -> int:
+    """Return the number of graphs or nodes of a row."""
+    count: int = row["nodes"] if "nodes" in row else row["graphs"]
+    return count
+
+
+def _score_cells(row: dict[str, Any], *, several: bool) -> tuple[str | None, ...]:
+    names = ("mean", "std") if several else ("score",)
+    return tuple(format_score(row[name]) for name in names)
+
+
+def _format_interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}"

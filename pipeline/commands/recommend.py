@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gsx.pipeline.commands.generate_plan import Source
@@ -45,3 +45,34 @@ def recipe_seconds(recommendation: Artifact) -> dict[str, float]:
     """Return the seconds that every recipe took, if they were recorded."""
     record = read_run_record(recommendation.location)
     return {} if record is None else record.timings
+
+
+def evidence_table(
+    evidence: Evidence, seconds: Mapping[str, float]
+) -> tuple[list[tuple[object, ...]], tuple[str, ...]]:
+    """Return rows and headers of a table of all compared recipes."""
+    digits = 3 if evidence.metric in ("mcc", "rmse") else 1
+    rows: list[tuple[object, ...]] = []
+    for recipe in evidence.recipes:
+        if recipe.left_out is not None:
+            continue
+        confirmed = recipe.confirmed
+        rows.append(
+            (
+                recipe.name,
+                _mean(recipe.screen_scores, digits),
+                "" if recipe.screen is None else f"{recipe.screen.mean:+.{digits}f}",
+                _mean(recipe.scores, digits),
+                ""
+                if confirmed is None
+                else f"{confirmed.mean:+.{digits}f} "
+                f"({confirmed.low:+.{digits}f} to {confirmed.high:+.{digits}f})",
+                len(recipe.scores) or "",
+                f"{seconds[recipe.name]:.0f}" if recipe.name in seconds else "",
+            )
+        )
+    return rows, ("RECIPE", "SCREEN", "DIFF", "TRAINED", "DIFFERENCE", "RUNS", "SECONDS")
+
+
+def _mean(scores: tuple[float, ...], digits: int) -> str:
+    return f"{sum(scores) / len(scores):.{digits}f}" if scores else ""
