@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gsx.storage.corpora.corpus import Corpus
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "True or False", str: "text"}
 _WORKERS = ("workers", "scheduler", "memory_limit", "dashboard")
 
 
@@ -33,12 +34,16 @@ def public(options: type | None = None) -> Callable[[_F], _F]:
     def decorate(function: _F) -> _F:
         own = inspect.signature(function).parameters
 
+        where = f"gsx.{function.__name__}"
+        named = [name for name in own if name != "options"]
+
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:  # noqa: ANN401
+            given = {name: _plain(value) for name, value in given.items()}
             if options is not None:
-                others = {name: value for name, value in given.items() if name not in own}
-                named = [name for name in own if name != "options"]
-                check_options(f"gsx.{function.__name__}", others, options, named)
+                others = {name: value for name, value in given.items() if name not in named}
+                checked = check_options(where, others, options, named)
+                given = {name: given[name] for name in given if name in named} | checked
             try:
                 return function(*args, **given)
             except OSError as error:
@@ -68,15 +73,43 @@ def _signature(function: Callable[..., Any], options: type) -> inspect.Signature
 
 
 def check_options(
-    where: str, given: Mapping[str, object], options: type, others: list[str] | None = None
-) -> None:
-    """Raise UsageError for an unknown option, or a value that is none of the possible words."""
+    where: str, given: Mapping[str, object], options: type, others: list[str]
+) -> dict[str, object]:
+    """Return the options that are given; raise UsageError for an unknown one, or a wrong value.
+
+    None stands for an option that is not given.
+    """
     hints = get_type_hints(options)
+    checked = {}
     for name, value in given.items():
         if name not in hints:
-            known = [*hints, *(others or ())]
+            known = [*hints, *others]
             raise UsageError(f"{where}: unknown option `{name}`. {did_you_mean(name, known)}")
+        if value is None:
+            continue
         check_choice(where, name, value, hints[name])
+        check_type(where, name, value, hints[name])
+        checked[name] = value
+    return checked
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """Return a NumPy number as a Python number; other values as they are."""
+    is_number = type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
+    return value.item() if is_number else value
+
+
+def check_type(where: str, name: str, value: object, hint: Any) -> None:  # noqa: ANN401
+    """Raise UsageError if an option has a value of a wrong type, such as a word for a number."""
+    parts = get_args(hint) or (hint,)
+    plain = [part for part in parts if part in _TYPE_NAMES]
+    if not plain or len(plain) < len([part for part in parts if part is not type(None)]):
+        return  # also lists, paths or words
+    allowed = tuple(plain) + ((int,) if float in plain else ())
+    is_flag = isinstance(value, bool)
+    if not isinstance(value, allowed) or (is_flag and bool not in plain):
+        wanted = " or ".join(_TYPE_NAMES[part] for part in plain)
+        raise UsageError(f"{where}: `{name}` must be {wanted}; got {value!r}")
 
 
 def check_choice(where: str, name: str, value: object, hint: Any) -> None:  # noqa: ANN401

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from gsx.api.call import (
     as_text,
     check_choice,
+    check_type,
     corpus_artifact,
     open_session,
     public,
@@ -121,6 +122,8 @@ def compare(
 
     where = "gsx.compare"
     check_choice(where, "algorithm", algorithm, Algorithm)
+    for name, value in (("seeds", seeds), ("seed", seed)):
+        check_type(where, name, value, int)
     given = rename_options(where, options, {})
     given.setdefault("learner", algorithm)
     session = open_session(given, corpus)

@@ -10,6 +10,7 @@ from gsx.api.call import (
     as_text,
     as_tuple,
     check_choice,
+    check_type,
     choose_store,
     corpus_artifact,
     open_session,
@@ -219,13 +220,14 @@ def train(
     from gsx.pipeline.commands.train import train as train_model
 
     where = "gsx.train"
-    given = rename_options(where, options, {"origin": "origins", "algorithm": "learner"})
+    given = rename_options(where, options, {"origin": "origins"})
     check_choice(where, "algorithm", algorithm, Algorithm)
+    check_type(where, "seed", seed, int)
     given.setdefault("learner", algorithm)
     session = open_session(given, corpus)
     preset = given.pop("preset", "default")
     folder, method = as_text(given.pop("results", None)), given.pop("method", None)
-    command = f"gsx.train({given})"
+    result_file = ResultFile.of(folder, method, f"gsx.train({given})")  # type: ignore[arg-type]
     augmented = given.pop("augmented", None)
     complete = {
         **{name: value for name, value in TRAINING_UNSET.items() if name != "preset"},
@@ -244,7 +246,7 @@ def train(
         complete,
         session,
         preset=preset,
-        result_file=ResultFile.of(folder, method, command),  # type: ignore[arg-type]
+        result_file=result_file,
     )
     assert model is not None
     return Model(model.step.built.artifact, session.store)
@@ -278,10 +280,10 @@ def evaluate(
 
     where = "gsx.evaluate"
     store = choose_store(options.get("store"), _first(models))
-    artifact = corpus_artifact(where, corpus, choose_store(options.get("store"), corpus))
+    artifacts = model_artifacts(where, models, store)
     document = evaluate_models(
-        model_artifacts(where, models, store),
-        artifact,
+        artifacts,
+        corpus_artifact(where, corpus, choose_store(options.get("store"), corpus)),
         selection=options.get("selection"),
         device=options.get("device", "auto"),
     )
