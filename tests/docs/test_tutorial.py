@@ -58,7 +58,15 @@ def test_the_notebook_runs_and_draws_graphs(monkeypatch):
         for output in cell.outputs
         if "data" in output
     ]
+    printed = [
+        output.get("text", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    ]
+    assert not [text for text in printed if "Warning" in text or "ipywidgets" in text]
     assert any("motif-size" in html for html in views)
+    assert any("accuracy of 1 model" in html for html in views)
     assert any(html.count("<svg") == 4 for html in views)
 
 
