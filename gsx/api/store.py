@@ -265,18 +265,12 @@ class Store:
         import dataclasses
 
         from gsx.api.display import Rows
-        from gsx.storage.gc import find_garbage, list_artifacts, remove_artifacts, remove_garbage
+        from gsx.pipeline.commands.gc import collect_garbage
         from gsx.text_table import format_bytes
 
-        if artifacts:
-            selected = list_artifacts(self._store, artifacts, with_descendants=with_descendants)
-            items = [item for item, _ in selected]
-            if delete:
-                remove_artifacts(self._store, [artifact for _, artifact in selected])
-        else:
-            items = list(find_garbage(self._store))
-            if delete:
-                items = [item for item in items if remove_garbage(self._store, item)]
+        items = collect_garbage(
+            self._store, artifacts, delete=delete, with_descendants=with_descendants
+        )
         total = format_bytes(sum(item.bytes for item in items))
         outcome = "deleted" if delete else "can be deleted; pass delete=True to do so"
         table = [(item.what, format_bytes(item.bytes), item.path) for item in items]
