@@ -155,10 +155,10 @@ def raw_folder(options: Mapping[str, Any]) -> str | None:
     return str(raw) if raw is not None else os.environ.get("GSX_RAW_DATA") or None
 
 
-def open_session(options: dict[str, Any], near: object = None) -> Session:
+def open_session(options: dict[str, Any], *inputs: object) -> Session:
     """Take the options of a session out of ``options`` and open it.
 
-    ``near`` is the input. Its store is the default.
+    The store of the first input that has one is the default.
     """
     from gsx.pipeline.commands.session import Session
     from gsx.pipeline.distributed.cluster_options import ClusterOptions
@@ -168,7 +168,7 @@ def open_session(options: dict[str, Any], near: object = None) -> Session:
     quiet = bool(options.pop("quiet", False))
     shown = show_progress(options.pop("progress", None), quiet=quiet)
     return Session(
-        store=choose_store(options.pop("store", None), near),
+        store=choose_store(options.pop("store", None), *inputs),
         force=bool(options.pop("force", False)),
         tag=options.pop("tag", None),
         cluster=ClusterOptions(**cluster),
@@ -184,13 +184,11 @@ def show_progress(progress: bool | None, *, quiet: bool) -> bool:  # noqa: FBT00
     return is_interactive() if progress is None else progress
 
 
-def choose_store(store: object, near: object = None) -> ArtifactStore:
-    """Return the given store, else that of an input, else the default store."""
-    if store is None and near is not None:
-        own = getattr(near, "store", None)
-        if own is not None:
-            return Store(own).unwrap()
-    return Store(store).unwrap()  # type: ignore[arg-type]
+def choose_store(store: object, *inputs: object) -> ArtifactStore:
+    """Return the given store, else that of the first input that has one, else the default."""
+    stores = (getattr(one, "store", None) for one in inputs)
+    own = next((one for one in stores if one is not None), None)
+    return Store(own if store is None else store).unwrap()  # type: ignore[arg-type]
 
 
 def corpus_artifact(where: str, corpus: object, store: ArtifactStore) -> Artifact:

@@ -126,7 +126,7 @@ def compare(
         check_type(where, name, value, int)
     given = rename_options(where, options, {})
     given.setdefault("learner", algorithm)
-    session = open_session(given, corpus)
+    session = open_session(given, corpus, baseline)
     complete = {
         **TRAINING_UNSET,
         "preset": "default",

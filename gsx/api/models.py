@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gsx.storage.artifacts.store import Artifact, Store
     from gsx.storage.corpora.corpus import Corpus
 
-Models = "Model | str | Path | Sequence[Model | str | Path]"
 TRAINING_UNSET: dict[str, Any] = {
     **dict.fromkeys(
         name for name in TrainingOptions.__annotations__ if name not in ("results", "method")
@@ -279,11 +278,11 @@ def evaluate(
     from gsx.pipeline.commands.evaluate import score_notes
 
     where = "gsx.evaluate"
-    store = choose_store(options.get("store"), _first(models))
+    store = choose_store(options.get("store"), first_model(models), corpus)
     artifacts = model_artifacts(where, models, store)
     document = evaluate_models(
         artifacts,
-        corpus_artifact(where, corpus, choose_store(options.get("store"), corpus)),
+        corpus_artifact(where, corpus, store),
         selection=options.get("selection"),
         device=options.get("device", "auto"),
     )
@@ -312,13 +311,8 @@ def _model_artifact(where: str, model: object, store: Store) -> Artifact:
     )
 
 
-def _first(models: object) -> object:
-    """Return the first of several models, or the model."""
+def first_model(models: object) -> object:
+    """Return the first of several models, or the model; its store is the default."""
     if isinstance(models, Sequence) and not isinstance(models, str):
         return models[0] if models else None
     return models
-
-
-def first_model(models: object) -> object:
-    """Return the first of several models, whose store is the default."""
-    return _first(models)

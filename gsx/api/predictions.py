@@ -132,7 +132,7 @@ def predict(
     from gsx.pipeline.commands.predict import PredictionRequest, count_notes, open_prediction
 
     where = "gsx.predict"
-    store = choose_store(options.get("store"), first_model(models))
+    store = choose_store(options.get("store"), first_model(models), data)
     keep, splits = as_tuple(options.get("keep", ())), as_tuple(options.get("split", ()))
     request = PredictionRequest(
         data=source_of(where, data),

@@ -46,7 +46,7 @@ def report(
 
     where = "gsx.report"
     given: dict[str, Any] = dict(options)
-    session = open_session(given, corpus)
+    session = open_session(given, corpus, given.get("model"))
     out, model, no_models = Path(path), given.get("model"), bool(given.get("no_models", False))
     check_report_options(out, has_model=model is not None, no_models=no_models)
     inputs = report_inputs(

@@ -135,6 +135,17 @@ def test_results_go_to_the_store_of_the_input(flow, tmp_path, monkeypatch):
     )
 
 
+def test_names_are_searched_in_the_store_of_the_other_input(flow, tmp_path, monkeypatch):
+    _, _, corpus, models = flow
+    monkeypatch.chdir(tmp_path)
+    by_object = gsx.evaluate(models[0], corpus, quiet=True).to_dict()
+    assert gsx.evaluate(models[0], corpus.key, quiet=True).to_dict() == by_object
+    assert gsx.evaluate(models[0].key, corpus, quiet=True).to_dict() == by_object
+    assert len(gsx.predict(models[0].key, corpus, quiet=True)) == len(corpus)
+    with pytest.raises(gsx.errors.ArtifactError, match="no model artifact"):
+        gsx.evaluate(models[0].key, corpus.key, quiet=True)
+
+
 # Results
 
 
@@ -254,6 +265,18 @@ def test_stores_list_tag_copy_and_clean(flow, tmp_path):
     with pytest.raises(gsx.errors.ArtifactError, match="no corpus artifact"):
         third.open(corpus.key)
     assert "<td>model</td>" in store._repr_html_()
+
+
+def test_labelled_nodes_and_linear_models_print(tmp_path):
+    corpus = gsx.prepare("cbas-color", store=tmp_path, quiet=True)
+    statistics = gsx.describe(corpus, quiet=True)
+    assert "EDGES TO TRAINING" in repr(statistics)
+    assert list(statistics.to_pandas()["nodes"]) == list(corpus.nodes.values())
+    model = gsx.train(corpus, backbone="node", quiet=True)
+    assert "erm, node, seed 0" in repr(model)
+    scores = gsx.evaluate(model, corpus, quiet=True)
+    assert scores["ood_test"] == pytest.approx(model.scores["ood_test"], abs=1e-3)
+    assert "NODES" in repr(scores)
 
 
 def test_lists_of_datasets_and_recipes():
