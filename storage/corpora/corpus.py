@@ -91,7 +91,9 @@ class Corpus(CorpusBase, Sequence["Data"]):
         if isinstance(index, slice):
             return [self[position] for position in range(*index.indices(len(self)))]
         if not isinstance(index, int | np.integer):
-            raise TypeError(f"a corpus index must be an integer, not {type(index).__name__}")
+            raise TypeError(
+                f"a corpus index must be an integer or a slice, not {type(index).__name__}"
+            )
         position = int(index) + len(self) if index < 0 else int(index)
         if not 0 <= position < len(self):
             raise IndexError(f"graph {index} is out of range for a corpus of {len(self)} graphs")
