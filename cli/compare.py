@@ -28,7 +28,6 @@ from gsx.cli.train_options import TrainCommand, precision_option, training_optio
 from gsx.errors import UsageError
 
 if TYPE_CHECKING:
-    from gsx.pipeline.compare import PairedModels
     from gsx.storage.artifacts.store import Store
 
 SPLITS = ("id_val", "id_test", "ood_val", "ood_test")
@@ -155,6 +154,7 @@ def _compare_corpora(names: tuple[str, ...], options: dict[str, Any], store: Sto
         compare_request,
         comparison_document,
         format_comparison,
+        pair_text,
         write_results,
     )
     from gsx.pipeline.compare import compare_corpora
@@ -166,7 +166,7 @@ def _compare_corpora(names: tuple[str, ...], options: dict[str, Any], store: Sto
         store,
         open_progress=lambda name: progress_bar(name, quiet=quiet or as_json),
         notify=(lambda _: None) if quiet else notify,
-        on_pair=(lambda _: None) if quiet else _print_pair,
+        on_pair=lambda pair: None if quiet else notify(pair_text(pair)),
     )
     written = write_results(comparison, options, command_line())
     if as_json:
@@ -175,11 +175,3 @@ def _compare_corpora(names: tuple[str, ...], options: dict[str, Any], store: Sto
     echo(*format_comparison(comparison, one_corpus=request.baseline is None))
     if written and not quiet:
         echo(f"written: {len(written)} result files in {options['results']}")
-
-
-def _print_pair(pair: PairedModels) -> None:
-    scores = ", ".join(
-        f"{split} {format_score(value)} (baseline {format_score(pair.baseline_scores[split])})"
-        for split, value in pair.scores.items()
-    )
-    notify(f"seed {pair.seed}: {scores}")

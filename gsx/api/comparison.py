@@ -116,6 +116,7 @@ def compare(
     from gsx.pipeline.commands.compare import (
         compare_request,
         comparison_document,
+        pair_text,
         write_results,
     )
     from gsx.pipeline.compare import compare_corpora
@@ -144,7 +145,11 @@ def compare(
         artifacts.append(corpus_artifact(where, baseline, session.store))
     request = compare_request(artifacts, complete, session.store)
     comparison = compare_corpora(
-        request, session.store, open_progress=session.open_progress, notify=session.notify
+        request,
+        session.store,
+        open_progress=session.open_progress,
+        notify=session.notify,
+        on_pair=lambda pair: session.notify(pair_text(pair)),
     )
     written = write_results(comparison, complete, f"gsx.compare({given})")
     document = {**comparison_document(comparison, request), "results": written}

@@ -10,7 +10,7 @@ from typing import Any
 from gsx.errors import UsageError
 from gsx.pipeline.commands.option_values import Options
 from gsx.pipeline.commands.resolve_corpus import resolve_corpus
-from gsx.pipeline.compare import CompareRequest, CorpusComparison
+from gsx.pipeline.compare import CompareRequest, CorpusComparison, PairedModels
 from gsx.stages.nn.training_loop import one_thread
 from gsx.stages.train.data import TEST
 from gsx.stages.train.metrics import arrow, lower_is_better
@@ -20,7 +20,7 @@ from gsx.stages.train.result_file import write_result
 from gsx.storage.artifacts.store import Artifact, Store
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.portable_copies import identity
-from gsx.text_table import format_table
+from gsx.text_table import format_score, format_table
 
 BASELINE = "baseline"
 """Name of the second corpus in result files."""
@@ -83,6 +83,15 @@ def comparison_document(comparison: CorpusComparison, request: CompareRequest) -
         },
         "runs": [dataclasses.asdict(run) for run in comparison.runs],
     }
+
+
+def pair_text(pair: PairedModels) -> str:
+    """Return the scores of two models with the same seed as one line."""
+    scores = ", ".join(
+        f"{split} {format_score(value)} (baseline {format_score(pair.baseline_scores[split])})"
+        for split, value in pair.scores.items()
+    )
+    return f"seed {pair.seed}: {scores}"
 
 
 def verdict(row: Comparison) -> str:
