@@ -91,7 +91,7 @@ lock: ## Update all dependencies to the newest compatible versions; KEEP=1 updat
 docs: setup ## Regenerate docs/cli.md, the tables of docs/results.md and the results figure
 	$(BIN)/python -c "from gsx.cli.reference import reference; print(reference(), end='')" > docs/cli.md
 	$(BIN)/python -c "from gsx.cli.recipes import recipe_reference as page; print(page(), end='')" > docs/recipes.md
-	$(BIN)/python -c "from gsx.cli.recipe_reference import recipe_file_reference as page; print(page(), end='')" > docs/recipe-files.md
+	$(BIN)/python -c "from gsx.pipeline.recipe_reference import recipe_file_reference as page; print(page(), end='')" > docs/recipe-files.md
 	$(BIN)/python -m experiments.update_docs
 	$(BIN)/python docs/figures/results.py
 	$(BIN)/python docs/figures/forest.py

@@ -34,6 +34,7 @@ class Run:
 
 BENCHMARKS: dict[str, tuple[Run, ...]] = {
     "startup": (Run(),),
+    "import_time": (Run(),),
     "motif": (Run(),),
     "molecules": (Run(raw=(HIV,)),),
     # Six rounds of HIV and three of colored MNIST.

@@ -19,8 +19,7 @@ from gsx.cli.options import (
     seed_option,
     shard_graphs_option,
 )
-from gsx.cli.portable_copy import write_portable_copy
-from gsx.cli.run_plan import execute_plan, print_last_step
+from gsx.cli.run_plan import open_session, print_last_step
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 
@@ -70,10 +69,7 @@ def augment(
     graphs get a new environment. With node-level targets, drop-edge and mask-feature add replicas
     of the graph; drop-node and g-mixup need graph-level targets.
     """
-    from gsx.cli.generate_plan import make_augment_plan
+    from gsx.pipeline.commands.generate import augment as augment_corpus
 
-    plan, artifacts = make_augment_plan(source, options, run_options.store)
-    results = execute_plan(
-        plan, artifacts, run_options, out, cluster, write_copy=write_portable_copy
-    )
+    results = augment_corpus(source, options, open_session(run_options, cluster), out)
     print_last_step(results, run_options)

@@ -24,18 +24,13 @@ from gsx.cli.output import (
     print_json,
     progress_bar,
 )
-from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.cli.train_options import TrainCommand, precision_option, training_options
 from gsx.errors import UsageError
 
 if TYPE_CHECKING:
-    from gsx.pipeline.compare import CompareRequest, CorpusComparison, PairedModels
-    from gsx.stages.train.paired_comparison import Comparison
     from gsx.storage.artifacts.store import Store
 
 SPLITS = ("id_val", "id_test", "ood_val", "ood_test")
-SIGNIFICANT = 0.05
-"""Largest p value of a difference that is called better or worse."""
 OF_METHODS = ("split", "store", "as_json", "quiet")
 """Options that apply to result files."""
 
@@ -125,16 +120,12 @@ def _reject_training_options(context: click.Context) -> None:
 
 
 def _compare_methods(names: tuple[str, ...], options: dict[str, Any], store: Store) -> None:
-    from gsx.stages.nn.training_loop import one_thread
+    from gsx.pipeline.commands.compare import compare_result_files
     from gsx.stages.train.metrics import arrow
-    from gsx.stages.train.paired_comparison import compare_methods
 
     results, method, baseline = names
     split = options["split"] or "ood_test"
-    with one_thread():
-        rows = compare_methods(
-            Path(results), method, baseline, split, lambda key, kind: store.resolve(key, kind=kind)
-        )
+    rows = compare_result_files(Path(results), method, baseline, split, store)
     if options["as_json"]:
         comparisons = [dataclasses.asdict(row) for row in rows]
         described = {"method": method, "baseline": baseline, "split": split}
@@ -159,127 +150,28 @@ def _compare_methods(names: tuple[str, ...], options: dict[str, Any], store: Sto
 
 
 def _compare_corpora(names: tuple[str, ...], options: dict[str, Any], store: Store) -> None:
+    from gsx.pipeline.commands.compare import (
+        compare_request,
+        comparison_document,
+        format_comparison,
+        pair_text,
+        write_results,
+    )
     from gsx.pipeline.compare import compare_corpora
 
     quiet, as_json = options["quiet"], options["as_json"]
-    request = _request(names, options, store)
+    request = compare_request(names, options, store)
     comparison = compare_corpora(
         request,
         store,
         open_progress=lambda name: progress_bar(name, quiet=quiet or as_json),
         notify=(lambda _: None) if quiet else notify,
-        on_pair=(lambda _: None) if quiet else _print_pair,
+        on_pair=lambda pair: None if quiet else notify(pair_text(pair)),
     )
-    written = _write_results(comparison, options)
+    written = write_results(comparison, options, command_line())
     if as_json:
-        print_json({**_comparison_json(comparison, request), "results": written})
+        print_json({**comparison_document(comparison, request), "results": written})
         return
-    echo(*_format_comparison(comparison, one_corpus=request.baseline is None))
+    echo(*format_comparison(comparison, one_corpus=request.baseline is None))
     if written and not quiet:
         echo(f"written: {len(written)} result files in {options['results']}")
-
-
-def _request(names: tuple[str, ...], options: dict[str, Any], store: Store) -> CompareRequest:
-    from gsx.pipeline.compare import CompareRequest
-    from gsx.stages.train.data import TEST
-    from gsx.stages.train.presets import options_for
-    from gsx.storage.corpora.corpus import Corpus
-
-    if options["steps"] is not None and (options["epochs"] is not None or options["equal_epochs"]):
-        raise UsageError("--steps excludes --epochs and --equal-epochs; give one of them")
-    artifacts = [resolve_corpus(store, name) for name in names]
-    own = ("store", "quiet", "as_json", "seeds", "seed", "split", "equal_epochs", "results",
-           "method", "preset")  # fmt: skip
-    training = {name: value for name, value in options.items() if name not in own}
-    return CompareRequest(
-        corpus=artifacts[0],
-        baseline=artifacts[1] if len(artifacts) == 2 else None,
-        options=options_for(options["preset"], training, Corpus(artifacts[0]).info),
-        seeds=options["seeds"],
-        first_seed=options["seed"],
-        splits=TEST if options["split"] is None else (options["split"],),
-        equal_epochs=options["equal_epochs"],
-    )
-
-
-def _print_pair(pair: PairedModels) -> None:
-    scores = ", ".join(
-        f"{split} {format_score(value)} (baseline {format_score(pair.baseline_scores[split])})"
-        for split, value in pair.scores.items()
-    )
-    notify(f"seed {pair.seed}: {scores}")
-
-
-def _write_results(comparison: CorpusComparison, options: dict[str, Any]) -> list[str]:
-    """Write a result file of every run and return the paths."""
-    from gsx.stages.train.result_file import write_result
-
-    if options["results"] is None:
-        return []
-    methods = (options["method"], "baseline")
-    return [
-        str(write_result(options["results"], method, options["preset"], built, command_line()))
-        for pair in comparison.builds
-        for method, built in zip(methods, pair, strict=True)
-    ]
-
-
-def _comparison_json(comparison: CorpusComparison, request: CompareRequest) -> dict[str, Any]:
-    from gsx.stages.train.metrics import lower_is_better
-    from gsx.storage.corpora.portable_copies import identity
-
-    baseline = request.baseline
-    return {
-        "dataset": comparison.name,
-        "metric": comparison.metric,
-        "higher_is_better": not lower_is_better(comparison.metric),
-        "corpus_key": identity(request.corpus).key,
-        "baseline": "source graphs" if baseline is None else identity(baseline).key,
-        "steps": comparison.steps,
-        "splits": {
-            split: {
-                "items": comparison.items[split],
-                "corpus": row.method,
-                "baseline": row.baseline,
-                **dict(zip(("gain", "low", "high"), row.gain, strict=True)),
-                "p": row.p,
-            }
-            for split, row in comparison.splits.items()
-        },
-        "runs": [dataclasses.asdict(run) for run in comparison.runs],
-    }
-
-
-def _format_comparison(comparison: CorpusComparison, *, one_corpus: bool) -> list[str]:
-    from gsx.stages.train.metrics import arrow
-
-    digits = 3 if comparison.metric in ("mcc", "rmse") else 2
-    lines = [
-        (
-            split,
-            comparison.items[split],
-            f"{row.method:.{digits}f}",
-            f"{row.baseline:.{digits}f}",
-            f"{row.gain[0]:+.{digits}f}",
-            " to ".join(f"{value:+.{digits}f}" for value in row.gain[1:]),
-            f"{row.p:.3f}",
-        )
-        for split, row in comparison.splits.items()
-    ]
-    sides = ("AUGMENTED", "SOURCE") if one_corpus else ("CORPUS", "BASELINE")
-    steps = "" if comparison.steps is None else f", {comparison.steps:,} gradient steps per run"
-    head = (
-        f"{comparison.name}: {comparison.metric} {arrow(comparison.metric)}, "
-        f"{len(comparison.runs)} seed{'s' if len(comparison.runs) > 1 else ''}{steps}"
-    )
-    table = format_table(lines, ("SPLIT", "ITEMS", *sides, "GAIN", "95 %", "P"))
-    return [head, *table, *(_verdict(split, row) for split, row in comparison.splits.items())]
-
-
-def _verdict(split: str, row: Comparison) -> str:
-    _, low, high = row.gain
-    if low > 0 and row.p < SIGNIFICANT:
-        return f"{split}: better"
-    if high < 0 and row.p < SIGNIFICANT:
-        return f"{split}: worse"
-    return f"{split}: no clear difference"

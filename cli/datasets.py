@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gsx.cli.options import json_option, raw_option
 from gsx.cli.output import echo, format_table, notify, print_json
-
-if TYPE_CHECKING:
-    from gsx.stages.prepare.dataset import DatasetMetadata
-
 
 LEAVE_ONE_OUT = "motif-lobo-"
 LISTED = f"{LEAVE_ONE_OUT}wheel"
@@ -25,24 +20,9 @@ LISTED = f"{LEAVE_ONE_OUT}wheel"
 @json_option
 def datasets(*, raw: str | None, as_json: bool) -> None:
     """List the datasets that can be prepared, and whether their raw files exist."""
-    from gsx.stages.prepare.download.catalog import remote_files
-    from gsx.stages.prepare.stage import FAMILIES
+    from gsx.pipeline.commands.datasets import list_datasets
 
-    rows: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "level": card.level,
-            "shift": card.shift,
-            "source": _source(card, raw),
-            "counts": dict(card.counts),
-            "fetch": bool(remote_files(card)),
-            "confirmation": card.confirmation,
-        }
-        for family in FAMILIES
-        if family.listed
-        for name in family.names
-        for card in (family.metadata(name),)
-    ]
+    rows = list_datasets(raw)
     if as_json:
         print_json({"datasets": rows})
         return
@@ -67,14 +47,6 @@ def datasets(*, raw: str | None, as_json: bool) -> None:
     if any(row["source"] == "not found" for row in rows):
         notify("Set the directory of raw files with `--raw DIR` or GSX_RAW_DATA.")
         notify("`gsx fetch NAME --raw DIR` downloads those marked `to fetch`.")
-
-
-def _source(card: DatasetMetadata, raw: str | None) -> str:
-    """Return where the graphs of a dataset come from: built in, raw files, or not found."""
-    if not card.raw:
-        return "built in"
-    exists = raw is not None and all(file.find(Path(raw)) for file in card.raw)
-    return "raw files" if exists else "not found"
 
 
 def _displayed_source(row: dict[str, Any]) -> str:

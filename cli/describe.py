@@ -6,8 +6,7 @@ import click
 
 from gsx.cli.options import RunOptions, run_options
 from gsx.cli.output import artifact_json, print_json
-from gsx.cli.resolve_corpus import resolve_corpus
-from gsx.cli.run_plan import run_single_stage
+from gsx.cli.run_plan import open_session
 
 
 @click.command(short_help="Compute statistics of a corpus and its distribution shift.")
@@ -16,17 +15,18 @@ from gsx.cli.run_plan import run_single_stage
 def describe(corpus: str, run_options: RunOptions) -> None:
     """Compute sizes, labels, features and domains of CORPUS by split, and their shift."""
     from gsx.cli.format_statistics import print_statistics
-    from gsx.stages.describe.statistics_file import STATISTICS, STATISTICS_FILE
-    from gsx.storage.artifacts.store import Store
+    from gsx.pipeline.commands.describe import describe as describe_corpus
+    from gsx.pipeline.commands.describe import read_statistics
+    from gsx.pipeline.commands.resolve_corpus import resolve_corpus
 
-    artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    built = run_single_stage("describe", {}, {"prepare": artifact}, run_options, print_result=False)
-    if built is None:
+    session = open_session(run_options)
+    step = describe_corpus(resolve_corpus(session.store, corpus), session)
+    if step is None:
         return
-    document = STATISTICS_FILE.read(built.artifact.location, STATISTICS)
+    document = read_statistics(step.built.artifact)
     if run_options.as_json:
         statistics = {name: value for name, value in document.items() if name != "corpus"}
-        warnings = built.artifact.manifest.warnings
-        print_json({**artifact_json(built), "warnings": warnings, "statistics": statistics})
+        warnings = step.built.artifact.manifest.warnings
+        print_json({**artifact_json(step.built), "warnings": warnings, "statistics": statistics})
     elif not run_options.quiet:
         print_statistics(document)

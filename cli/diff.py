@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gsx.cli.options import json_option, store_option
 from gsx.cli.output import echo, format_table, notify, print_json
-
-if TYPE_CHECKING:
-    from gsx.storage.artifacts.store import Artifact
 
 MAX_VALUE_WIDTH = 26
 """Characters of a value that are printed."""
@@ -29,6 +26,7 @@ def diff(left: str, right: str, *, manifests_only: bool, store: str | None, as_j
     For two corpora with graph-level targets, also compare the graphs: common graphs by WL hash, and
     distances between the distributions of sizes, degrees and labels.
     """
+    from gsx.pipeline.commands.diff import compare_graphs
     from gsx.storage.artifacts.diff import diff_manifests
     from gsx.storage.artifacts.store import Store
 
@@ -36,7 +34,7 @@ def diff(left: str, right: str, *, manifests_only: bool, store: str | None, as_j
     a, b = artifact_store.resolve(left), artifact_store.resolve(right)
     differences = diff_manifests(a.manifest, b.manifest)
     same_content = a.manifest.digest == b.manifest.digest
-    graphs = None if manifests_only else _compare_graphs(a, b)
+    graphs = None if manifests_only else compare_graphs(a, b)
     if as_json:
         rows = [dataclasses.asdict(difference) for difference in differences]
         extra = {} if graphs is None else {"graphs": graphs}
@@ -63,19 +61,6 @@ def diff(left: str, right: str, *, manifests_only: bool, store: str | None, as_j
 def _shorten(value: object) -> str:
     text = "" if value is None else str(value)
     return text if len(text) <= MAX_VALUE_WIDTH else f"{text[: MAX_VALUE_WIDTH - 1]}…"
-
-
-def _compare_graphs(left: Artifact, right: Artifact) -> dict[str, Any] | None:
-    """Compare the graphs of two corpora; None if the artifacts are not comparable corpora."""
-    from gsx.stages.describe.compare import compare
-    from gsx.storage.corpora.corpus import Corpus
-
-    if {left.manifest.kind, right.manifest.kind} != {"corpus"}:
-        return None
-    a, b = Corpus(left), Corpus(right)
-    if {a.info.level, b.info.level} != {"graph"} or a.info.sparse or b.info.sparse:
-        return None
-    return compare(a, b)
 
 
 def _format_graphs(graphs: dict[str, Any]) -> list[str]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gsx.cli.options import FORMATS, RunOptions, run_options
-from gsx.cli.output import echo, in_split_order, notify, print_json
-from gsx.cli.resolve_corpus import resolve_corpus
-from gsx.cli.run_plan import run_single_stage
+from gsx.cli.output import echo, in_split_order, print_json
+from gsx.cli.run_plan import open_session, print_result
 from gsx.plurals import counted
 from gsx.stages.export.formats import EXPORT_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gsx.storage.artifacts.store import Artifact, Store
+    from gsx.pipeline.commands.session import Session
+    from gsx.storage.artifacts.store import Artifact
 
 
 @click.command(short_help="Write a corpus in a layout that other tools read.")
@@ -61,54 +60,40 @@ def export(
     labels that are converted are printed.
     """
     from gsx.errors import UsageError
-    from gsx.storage.artifacts.store import Store
+    from gsx.pipeline.commands.export import convert
+    from gsx.pipeline.commands.resolve_corpus import resolve_corpus
 
     if directory and out and directory != out:
         raise UsageError(f"DIR is {directory}, but --out is {out}; give one of them.")
     target = directory or out
-    store = Store.at(run_options.store)
-    artifact = resolve_corpus(store, corpus)
+    session = open_session(run_options)
+    artifact = resolve_corpus(session.store, corpus)
     if layout in FORMATS:
-        config = {"formats": FORMATS[layout]}
-        run_single_stage("convert", config, {"prepare": artifact}, run_options, target)
+        print_result(convert(artifact, layout, session, target), run_options)
         return
-    if run_options.tag is not None:
-        raise UsageError(
-            "--tag applies to artifacts of the store. Use it with another file format."
-        )
-    if target is None:
+    if target is None and session.tag is None:
         raise UsageError(f"no target directory: `gsx export {corpus} --to {layout} DIR`")
-    _write(artifact, store, Path(target), run_options, {"format_name": layout, **options})
+    options["format_name"] = layout
+    _export(artifact, Path(target or ""), options, session, run_options)
 
 
-def _write(
+def _export(
     artifact: Artifact,
-    store: Store,
     target: Path,
-    run_options: RunOptions,
     options: Mapping[str, Any],
+    session: Session,
+    run_options: RunOptions,
 ) -> None:
     """Write a corpus to a directory and print the result."""
-    from gsx.stages.export.export import export as export_corpus
-    from gsx.storage.artifacts.lineage import lineage_manifests
-    from gsx.storage.corpora.corpus import Corpus
-    from gsx.storage.corpora.portable_copies import identity
+    from gsx.pipeline.commands.export import export as export_corpus
 
-    if run_options.dry_run:
+    exported = export_corpus(artifact, target, options, session)
+    if exported is None:
         echo(f"export    {artifact.key[:12]}  would be written to {target}")
         return
-    started = time.perf_counter()
-    lineage = lineage_manifests(store, artifact)
-    exported, reused = export_corpus(Corpus(artifact), lineage, target, **options)
-    seconds = time.perf_counter() - started
-    manifest, source = identity(exported), artifact.manifest
-    left_out = [drop for drop in exported.manifest.dropped if drop not in source.dropped]
-    if not run_options.quiet:
-        for drop in left_out:
-            notify(f"export: left out: {drop.count:,} {drop.reason}")
-        for text in exported.manifest.warnings:
-            if text not in source.warnings:
-                notify(f"export: {text}")
+    manifest = exported.manifest
+    for note in exported.notes(artifact):
+        session.notify(note)
     if run_options.as_json:
         print_json(
             {
@@ -116,13 +101,13 @@ def _write(
                 "kind": manifest.kind,
                 "path": str(target),
                 "digest": manifest.digest,
-                "reused": reused,
+                "reused": exported.reused,
                 "counts": in_split_order(manifest.counts),
-                "left_out": {drop.reason: drop.count for drop in left_out},
-                "seconds": round(seconds, 3),
+                "left_out": {drop.reason: drop.count for drop in exported.left_out},
+                "seconds": round(exported.seconds, 3),
             }
         )
     elif not run_options.quiet:
-        state = "reused" if reused else f"built in {seconds:.1f} s"
+        state = "reused" if exported.reused else f"built in {exported.seconds:.1f} s"
         count = counted(sum(manifest.counts.values()), "graph")
         echo(f"export    {manifest.key[:12]}  {count:<16} {state}", f"          {target}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gsx.cli.output import SELECTION_RULES, format_score, format_table
+from gsx.cli.output import format_score, format_table
+from gsx.pipeline.commands.option_values import RULES
 
 
 def format_scores(scores: dict[str, Any]) -> list[str]:
@@ -14,12 +15,12 @@ def format_scores(scores: dict[str, Any]) -> list[str]:
     """
     splits = ("id_val", "id_test", "ood_val", "ood_test")
     selected, chosen = scores["selected"], scores.get("chosen")
-    rules = sorted(SELECTION_RULES, key=lambda rule: rule != selected)
+    rules = sorted(RULES, key=lambda rule: rule != selected)
     rows = [
         (
             _format_choice(chosen)
             if chosen
-            else SELECTION_RULES[rule] + (" (selected)" if rule == selected else ""),
+            else RULES[rule] + (" (selected)" if rule == selected else ""),
             None if chosen or row.get("epoch") is None else int(row["epoch"]) + 1,
             *(format_score(row.get(split)) for split in splits),
         )

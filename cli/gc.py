@@ -31,19 +31,12 @@ def gc(
 
     With ARTIFACTS, list these instead. Nothing is deleted without --delete.
     """
+    from gsx.pipeline.commands.gc import collect_garbage
     from gsx.storage.artifacts.store import Store
-    from gsx.storage.gc import find_garbage, list_artifacts, remove_artifacts, remove_garbage
 
-    artifact_store = Store.at(store)
-    if artifacts:
-        selected = list_artifacts(artifact_store, artifacts, with_descendants=with_descendants)
-        items = [item for item, _ in selected]
-        if delete:
-            remove_artifacts(artifact_store, [artifact for _, artifact in selected])
-    else:
-        items = list(find_garbage(artifact_store))
-        if delete:
-            items = [item for item in items if remove_garbage(artifact_store, item)]
+    items = collect_garbage(
+        Store.at(store), artifacts, delete=delete, with_descendants=with_descendants
+    )
     total = sum(item.bytes for item in items)
     if as_json:
         rows = [dataclasses.asdict(item) for item in items]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,13 +23,12 @@ from gsx.cli.options import (
     shard_graphs_option,
 )
 from gsx.cli.output import notify
-from gsx.cli.portable_copy import write_portable_copy
-from gsx.cli.run_plan import execute_plan, print_last_step, reuse_artifact
-from gsx.errors import UsageError
+from gsx.cli.run_plan import open_session, print_last_step
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
-BUDGET = "3m"
-"""Default time to compare recipes."""
+if TYPE_CHECKING:
+    from gsx.pipeline.recommend.evidence import Evidence
+
 NONE = "none"
 """The recipe that adds no graphs."""
 
@@ -200,60 +198,26 @@ def generate(
     Corpora with node-level targets are not spliced; --featx adds replicas with extrapolated
     features.
     """
-    from gsx.cli.generate_plan import make_generate_plan
-    from gsx.cli.recommend_plan import wants_recommendation
+    from gsx.pipeline.commands.generate import generate as generate_corpus
 
-    if wants_recommendation(source, options):
-        _generate_recommended(source, options, out, cluster, run_options)
-        return
-    if options["budget"] is not None:
-        raise UsageError("--budget has no effect without `--recipe auto`; leave it out")
-    plan, artifacts = make_generate_plan(source, options, run_options.store)
-    results = execute_plan(
-        plan, artifacts, run_options, out, cluster, write_copy=write_portable_copy
+    results = generate_corpus(
+        source,
+        options,
+        open_session(run_options, cluster),
+        out,
+        on_choice=(lambda _: None) if run_options.quiet else _print_choice,
     )
     print_last_step(results, run_options)
 
 
-def _generate_recommended(
-    source: str,
-    options: dict[str, Any],
-    out: str | None,
-    cluster: ClusterOptions,
-    run_options: RunOptions,
-) -> None:
-    """Compare recipes, and build the corpus of the recommended one."""
-    from gsx.cli.recommend import format_choice, read_evidence
-    from gsx.cli.recommend_plan import make_recommend_plan, make_recommended_plan
+def _print_choice(evidence: Evidence) -> None:
+    """Print the recommendation, and what it means if no recipe is recommended."""
+    from gsx.cli.recommend import format_choice
 
-    budget, store = options["budget"] or BUDGET, run_options.store
-    plan, artifacts = make_recommend_plan(
-        source, options, store, budget=budget, seed=options["seed"]
-    )
-    untagged = dataclasses.replace(run_options, tag=None)
-    first = execute_plan(plan, artifacts, untagged, None, cluster)
-    if run_options.dry_run:
-        return
-    recommendation = first[-1][1].artifact
-    evidence = read_evidence(recommendation)
-    if not run_options.quiet:
-        for line in format_choice(evidence):
-            notify(line)
-    plan, artifacts = make_recommended_plan(source, options, store, recommendation, evidence.choice)
-    if plan and plan[0].name == "prepare" and len(plan) > 1:
-        artifacts["prepare"] = first[0][1].artifact
-        plan = plan[1:]
-    if evidence.choice == NONE and not run_options.quiet:
+    for line in format_choice(evidence):
+        notify(line)
+    if evidence.choice == NONE:
         notify(
             "No graphs are added: the result is the source corpus. `--recipe NAME` adds them "
             "anyway; `gsx recipes` lists the names."
         )
-    if plan:
-        results = execute_plan(
-            plan, artifacts, run_options, out, cluster, write_copy=write_portable_copy
-        )
-    else:
-        results = reuse_artifact(
-            "prepare", artifacts["prepare"], run_options, out, write_portable_copy
-        )
-    print_last_step([*first, *results], run_options)

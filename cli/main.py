@@ -44,7 +44,7 @@ from gsx.cli.train import train
 from gsx.cli.tune import tune
 from gsx.cli.unseal import unseal
 from gsx.cli.verify import verify
-from gsx.errors import ArtifactError, GsxError
+from gsx.errors import ArtifactError, GsxError, describe_os_error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -134,9 +134,6 @@ def _run_command() -> int:
     except OSError as error:
         if error.errno is None:
             raise
-        echo_error(
-            f"Error: {error.filename or 'a file'}: {error.strerror}. Nothing incomplete was "
-            "published.\nCheck the disk and the permissions, then run the command again."
-        )
+        echo_error(f"Error: {describe_os_error(error)}")
         code = ArtifactError.exit_code
     return code if isinstance(code, int) else 0

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 import click
 
+from gsx.pipeline.commands.option_values import FORMATS as FORMATS
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
-
-FORMATS = {"parquet": ("parquet",), "zarr": ("zarr",), "both": ("parquet", "zarr")}
-"""Value of `--format` → file formats of the shards."""
 
 
 class OptionWithAliases(click.Option):

@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.options import device_option, json_option, quiet_option, store_option
-from gsx.cli.output import SELECTION_RULES, echo, notify, print_json, progress_bar
-from gsx.cli.resolve_corpus import resolve_corpus
-from gsx.errors import UsageError
+from gsx.cli.output import echo, notify, print_json, progress_bar
+from gsx.pipeline.commands.option_values import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from gsx.pipeline.predict import Columns, PredictedBlock
+    from gsx.pipeline.predict import Columns
     from gsx.stages.nn.device import Device
-    from gsx.stages.train.ensemble import Ensemble
-
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-"""Suffixes of tables of molecules."""
 
 
 @click.command(short_help="Predict molecules of a table, or graphs of a corpus.")
@@ -49,7 +44,7 @@ TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 )
 @click.option(
     "--selection",
-    type=click.Choice(list(SELECTION_RULES)),
+    type=click.Choice(list(RULES)),
     help="Weights to use: best epoch on a validation set, or last epoch.  [default: as trained]",
 )
 @device_option
@@ -78,115 +73,58 @@ def predict(
     measure the uncertainty of classes. Rows that cannot be predicted, and molecules with an element
     or another category that no training graph has, get a text in the column `problem`.
     """
-    from gsx.pipeline.predict import (
-        SmilesRequest,
-        load_ensemble,
-        predict_corpus,
-        predict_smiles,
-    )
-    from gsx.stages.chem.limits import MAX_ATOMS
-    from gsx.stages.train.model_set import config_differences
+    from gsx.pipeline.commands.predict import PredictionRequest, open_prediction
     from gsx.storage.artifacts.store import Store
-    from gsx.storage.corpora.corpus import Corpus
     from gsx.storage.sharing.table_file import check_table_target
 
     if out is not None:
         check_table_target(out)
-    is_table = data.lower().endswith(TABLES) and not Path(data).is_dir()
-    _check_options(
-        is_table, splits=splits, smiles_column=smiles_column, keep=keep, max_atoms=max_atoms
+    request = PredictionRequest(
+        data=data,
+        smiles_column=smiles_column,
+        keep=keep,
+        max_atoms=max_atoms,
+        splits=splits,
+        selection=selection,
+        device=device,
     )
     artifact_store = Store.at(store)
     artifacts = [artifact_store.resolve(model, kind="model") for model in models]
-    corpus = None if is_table else Corpus(resolve_corpus(artifact_store, data))
-    ensemble = load_ensemble(
-        artifact_store,
-        artifacts,
-        selection=selection,
-        device=device,
-        corpora=() if corpus is None else (corpus,),
-    )
-    differences = config_differences(artifacts) if len(artifacts) > 1 else []
+    prediction = open_prediction(artifacts, request, artifact_store)
     if not quiet:
-        _print_notes(ensemble, differences)
+        for note in prediction.notes():
+            notify(note)
     with progress_bar("predict", quiet=quiet or as_json or out is None, unit=" rows") as progress:
-        if corpus is not None:
-            blocks = predict_corpus(ensemble, corpus, splits or None, progress)
-        else:
-            request = SmilesRequest(
-                path=Path(data),
-                smiles_column=smiles_column,
-                keep=keep,
-                max_atoms=max_atoms or MAX_ATOMS,
-                progress=progress,
-            )
-            blocks = predict_smiles(ensemble, request)
-        counts, rows = _write(blocks, out, as_json=as_json)
+        rows = _write(prediction.columns(progress), out, as_json=as_json)
     if as_json:
         keys = [artifact.key for artifact in artifacts]
         result = {"path": str(out)} if rows is None else {"predictions": rows}
-        print_json({"model_keys": keys, "differ_in": differences, "counts": counts, **result})
+        document = {"differ_in": prediction.differences, "counts": prediction.counts, **result}
+        print_json({"model_keys": keys, **document})
     elif not quiet:
-        _print_counts(counts, out)
-
-
-def _check_options(is_table: bool, splits: tuple[str, ...], **table_options: object) -> None:  # noqa: FBT001
-    """Raise UsageError for an option that does not apply to a table, or to a corpus."""
-    if is_table and splits:
-        raise UsageError("--split applies to a corpus; a table of molecules has no splits.")
-    for name, value in table_options.items():
-        if not is_table and value not in (None, ()):
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} applies to a table (.csv or .tsv), not to a corpus.")
-        if name == "max_atoms" and isinstance(value, int) and value < 1:
-            raise UsageError(f"--max-atoms must be at least 1; got {value}")
-
-
-def _print_notes(ensemble: Ensemble, differences: list[str]) -> None:
-    if not ensemble.named:
-        notify(
-            "the training corpus is not in the store: outputs have no names, and categories that "
-            "no training graph has are not reported"
-        )
-    if differences:
-        notify(f"the models differ in more than the seed: {', '.join(differences)}")
+        _print_counts(prediction.counts, out)
 
 
 def _write(
-    blocks: Iterable[PredictedBlock], out: Path | None, *, as_json: bool
-) -> tuple[dict[str, int], list[dict[str, Any]] | None]:
-    """Write or print predictions; return counts, and the rows if they are to be part of JSON."""
+    columns: Iterator[Columns], out: Path | None, *, as_json: bool
+) -> list[dict[str, Any]] | None:
+    """Write or print predictions; return the rows if they are to be part of JSON."""
     from gsx.storage.sharing.table_file import csv_lines, table_rows, write_table_file
 
-    counts = {"rows": 0, "missing": 0, "unknown": 0}
-
-    def count() -> Iterator[Columns]:
-        for block in blocks:
-            counts["rows"] += len(next(iter(block.columns.values())))
-            counts["missing"] += block.missing
-            counts["unknown"] += block.unknown
-            yield block.columns
-
     if out is not None:
-        write_table_file(out, count())
-        return counts, None
+        write_table_file(out, columns)
+        return None
     if as_json:
-        return counts, table_rows(count())
-    for line in csv_lines(count()):
+        return table_rows(columns)
+    for line in csv_lines(columns):
         echo(line)
-    return counts, None
+    return None
 
 
 def _print_counts(counts: dict[str, int], out: Path | None) -> None:
-    problems = [
-        f"{counts[name]:,} {text}"
-        for name, text in (
-            ("missing", "without a prediction"),
-            ("unknown", "with categories that no training graph has"),
-        )
-        if counts[name]
-    ]
-    if problems:
-        notify(f"{' and '.join(problems)}; see the column `problem`")
+    from gsx.pipeline.commands.predict import count_notes
+
+    for note in count_notes(counts):
+        notify(note)
     if out is not None:
         echo(f"predict   {counts['rows']:,} rows", f"          {out}")

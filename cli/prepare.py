@@ -16,11 +16,9 @@ from gsx.cli.options import (
     seed_option_with_default,
     shard_graphs_option,
 )
-from gsx.cli.run_plan import run_single_stage
-from gsx.cli.user_data_options import prepare_config, user_data_options
+from gsx.cli.run_plan import open_session, print_result
+from gsx.cli.user_data_options import user_data_options
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
-
-_LISTS = ("bases", "val_bases", "test_bases", "motifs")
 
 
 @click.command(short_help="Write the source corpus of a dataset or of your own data.")
@@ -69,8 +67,6 @@ _LISTS = ("bases", "val_bases", "test_bases", "motifs")
 @run_options
 def prepare(
     dataset: str | None,
-    file_format: str,
-    envs: str | None,
     out: str | None,
     cluster: ClusterOptions,
     run_options: RunOptions,
@@ -82,11 +78,7 @@ def prepare(
     --tu, --ogb, --pyg, --good, or --nodes and --edges. Molecules and images are read in parallel:
     by --workers or --scheduler, otherwise by one process per CPU core (GSX_WORKERS).
     """
-    for name in _LISTS:
-        if options[name] is not None:
-            options[name] = tuple(word.strip() for word in options[name].split(","))
-    config = prepare_config(dataset, options)
-    config |= {"formats": FORMATS[file_format], "raw": options["raw"]}
-    if envs is not None:
-        config["environments"] = int(envs) if envs.isdecimal() and len(envs) < 10 else envs
-    run_single_stage("prepare", config, {}, run_options, out, cluster=cluster)
+    from gsx.pipeline.commands.prepare import prepare as prepare_corpus
+
+    step = prepare_corpus(dataset, options, open_session(run_options, cluster), out)
+    print_result(step, run_options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +16,10 @@ from gsx.cli.options import (
     seed_option_with_default,
 )
 from gsx.cli.output import echo
-from gsx.cli.resolve_corpus import resolve_corpus
-from gsx.cli.run_plan import run_single_stage
+from gsx.cli.run_plan import open_session, print_result
+
+if TYPE_CHECKING:
+    from gsx.pipeline.commands.session import StepResult
 
 _width_option = click.option(
     "--width", type=int, default=64, show_default=True, help="Hidden units per layer."
@@ -76,11 +78,7 @@ def extract(corpus: str, run_options: RunOptions, **options: Any) -> None:  # no
     The extractor finds the causal subgraph of a graph, a connected subgraph that determines the
     label. The remaining nodes are the environmental subgraph.
     """
-    from gsx.storage.artifacts.store import Store
-
-    artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    stage_options = _stage_options("extract", options)
-    run_single_stage("extract", stage_options, {"prepare": artifact}, run_options)
+    _pretrain("extract", corpus, options, run_options)
 
 
 @pretrain.command(short_help="Train the bridge model.")
@@ -121,11 +119,7 @@ def bridge(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noq
 
     A cut splits a graph into two components. The model learns to predict the edges between them.
     """
-    from gsx.storage.artifacts.store import Store
-
-    artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    stage_options = _stage_options("bridge", options)
-    run_single_stage("bridge", stage_options, {"prepare": artifact}, run_options)
+    _pretrain("bridge", corpus, options, run_options)
 
 
 @pretrain.command(short_help="Train the feature mask of FeatX.")
@@ -154,32 +148,31 @@ def bridge(corpus: str, run_options: RunOptions, **options: Any) -> None:  # noq
 def mask(
     corpus: str,
     run_options: RunOptions,
-    features: str | None,
     **options: Any,  # noqa: ANN401
 ) -> None:
     """Select the features of CORPUS that depend on the environment and not on the label.
 
     Training takes seconds; the preset `quick` changes nothing.
     """
-    from gsx.storage.artifacts.store import Store
     from gsx.storage.corpora.summary import mask_summary
 
-    if features is not None:
-        options["features"] = tuple(text.strip() for text in features.split(","))
-    artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    stage_options = _stage_options("mask", options)
-    built = run_single_stage("mask", stage_options, {"prepare": artifact}, run_options)
-    if built is not None and not run_options.quiet and not run_options.as_json:
-        summary = mask_summary(built.artifact.manifest)
+    step = _pretrain("mask", corpus, options, run_options)
+    if step is not None and not run_options.quiet and not run_options.as_json:
+        summary = mask_summary(step.built.artifact.manifest)
         echo(summary.get("description", ""))
         ranges = ", ".join(summary.get("feature_ranges", ()))
         default = "those of the training data (default); `--feature-range +50%` widens them"
         echo(f"Feature ranges: {ranges or default}.")
 
 
-def _stage_options(stage: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a stage: those of the preset, and those that the user sets."""
-    from gsx.pipeline.pretraining_presets import preset_options
+def _pretrain(
+    stage: str, corpus: str, options: dict[str, Any], run_options: RunOptions
+) -> StepResult | None:
+    """Train a model and print the result; return None for a dry run."""
+    from gsx.pipeline.commands.pretrain import pretrain as pretrain_model
+    from gsx.pipeline.commands.resolve_corpus import resolve_corpus
 
-    chosen = {name: value for name, value in options.items() if value not in (None, ())}
-    return {**preset_options(stage, chosen.pop("preset")), **chosen}
+    session = open_session(run_options)
+    step = pretrain_model(stage, resolve_corpus(session.store, corpus), options, session)
+    print_result(step, run_options)
+    return step

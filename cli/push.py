@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from gsx.cli.options import json_option, store_option
-from gsx.cli.transfer import ancestor_locations, transfer_all, with_lineage_option
+from gsx.cli.output import notify
+from gsx.cli.transfer import print_transfers, with_lineage_option
 
 
 @click.command(short_help="Copy an artifact into another store.")
@@ -20,17 +21,10 @@ def push(artifact: str, to: str, *, with_lineage: bool, store: str | None, as_js
     The artifact is verified first and becomes visible in STORE when it is complete. The same
     command resumes an interrupted push.
     """
+    from gsx.pipeline.commands.transfer import push as push_artifact
     from gsx.storage.artifacts.store import Store
-    from gsx.storage.sharing.push_pull import push as push_artifact
 
     source, target = Store.at(store), Store.at(to)
     resolved = source.resolve(artifact)
-    ancestors = ancestor_locations(source, resolved.manifest) if with_lineage else []
-    first, *_ = locations = [*ancestors, resolved.location]
-    transfer_all(
-        locations,
-        lambda location: push_artifact(
-            source.resolve(location.url), target, probe=location is first
-        ),
-        as_json=as_json,
-    )
+    copies = push_artifact(resolved, source, target, notify, with_lineage=with_lineage)
+    print_transfers(copies, as_json=as_json)

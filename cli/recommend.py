@@ -16,15 +16,13 @@ from gsx.cli.options import (
     seed_option_with_default,
 )
 from gsx.cli.output import artifact_json, echo, format_table, print_json, wrap
-from gsx.cli.run_plan import execute_plan
+from gsx.cli.run_plan import open_session
+from gsx.pipeline.commands.option_values import RECOMMEND_BUDGET as BUDGET
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 if TYPE_CHECKING:
     from gsx.pipeline.recommend.evidence import Evidence
     from gsx.storage.artifacts.publish import BuildResult
-    from gsx.storage.artifacts.store import Artifact
-
-BUDGET = "10m"
 
 
 @click.command(short_help="Find out which recipe helps on a corpus.")
@@ -73,18 +71,19 @@ def recommend(
     the most promising ones. Only training and validation data are read. A recipe is recommended if
     it is better than no augmentation with high probability; otherwise the answer is `none`.
     """
-    from gsx.cli.recommend_plan import make_recommend_plan
+    from gsx.pipeline.commands.recommend import read_evidence
+    from gsx.pipeline.commands.recommend import recommend as recommend_recipe
 
-    plan, artifacts = make_recommend_plan(
+    results = recommend_recipe(
         source,
         {"num_graphs": num_graphs, "raw": raw},
-        run_options.store,
+        open_session(run_options, cluster),
+        out,
         budget=budget,
         recipes=recipes,
         graphs=graphs,
         seed=seed,
     )
-    results = execute_plan(plan, artifacts, run_options, out, cluster)
     if run_options.dry_run:
         return
     _, built, path = results[-1]
@@ -96,53 +95,21 @@ def recommend(
              f"recipe:   {path}/recommended.toml")  # fmt: skip
 
 
-def read_evidence(artifact: Artifact) -> Evidence:
-    """Return the evidence of a recommendation."""
-    from gsx.pipeline.recommend.evidence import FILE, Evidence
-    from gsx.storage.corpora.artifact_files import read_json
-
-    return read_json(artifact.location, FILE, Evidence)
-
-
 def evidence_json(evidence: Evidence, built: BuildResult) -> dict[str, Any]:
     """Return the evidence as JSON, with the seconds of every recipe."""
     import msgspec
 
+    from gsx.pipeline.commands.recommend import recipe_seconds
+
     document: dict[str, Any] = msgspec.to_builtins(evidence)
-    return {**document, "recipe_seconds": _seconds(built)}
-
-
-def _seconds(built: BuildResult) -> dict[str, float]:
-    from gsx.storage.artifacts.sidecars import read_run_record
-
-    record = read_run_record(built.artifact.location)
-    return {} if record is None else record.timings
+    return {**document, "recipe_seconds": recipe_seconds(built.artifact)}
 
 
 def format_evidence(evidence: Evidence, built: BuildResult) -> list[str]:
     """Return a table of all compared recipes, and the recommendation."""
-    seconds = _seconds(built)
-    digits = 3 if evidence.metric in ("mcc", "rmse") else 1
-    rows = []
-    for recipe in evidence.recipes:
-        if recipe.left_out is not None:
-            continue
-        confirmed = recipe.confirmed
-        rows.append(
-            (
-                recipe.name,
-                _mean(recipe.screen_scores, digits),
-                "" if recipe.screen is None else f"{recipe.screen.mean:+.{digits}f}",
-                _mean(recipe.scores, digits),
-                ""
-                if confirmed is None
-                else f"{confirmed.mean:+.{digits}f} "
-                f"({confirmed.low:+.{digits}f} to {confirmed.high:+.{digits}f})",
-                len(recipe.scores) or "",
-                f"{seconds[recipe.name]:.0f}" if recipe.name in seconds else "",
-            )
-        )
-    headers = ("RECIPE", "SCREEN", "DIFF", "TRAINED", "DIFFERENCE", "RUNS", "SECONDS")
+    from gsx.pipeline.commands.recommend import evidence_table, recipe_seconds
+
+    rows, headers = evidence_table(evidence, recipe_seconds(built.artifact))
     lines = format_table(rows, headers) if rows else []
     left_out = [recipe for recipe in evidence.recipes if recipe.left_out is not None]
     if left_out:
@@ -159,7 +126,3 @@ def format_evidence(evidence: Evidence, built: BuildResult) -> list[str]:
 def format_choice(evidence: Evidence) -> list[str]:
     """Return the recommendation and its reason in two lines or a few more."""
     return [f"recommended: {evidence.choice}", *wrap(evidence.reason).split("\n")]
-
-
-def _mean(scores: tuple[float, ...], digits: int) -> str:
-    return f"{sum(scores) / len(scores):.{digits}f}" if scores else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,8 +14,7 @@ from gsx.cli.output import (
     echo,
     print_json,
 )
-from gsx.cli.resolve_corpus import resolve_corpus
-from gsx.cli.run_plan import run_single_stage
+from gsx.cli.run_plan import open_session
 from gsx.cli.train_options import TrainCommand, precision_option, training_options
 
 
@@ -59,42 +57,25 @@ def train(
     Prints the scores of the epoch that `--select` reports, then those of the other rules.
     An interrupted run resumes after its last finished epoch.
     """
-    from gsx.errors import UsageError
-    from gsx.stages.train.presets import options_for
-    from gsx.stages.train.result_file import scores_of, write_result
-    from gsx.storage.artifacts.store import Store
-    from gsx.storage.corpora.corpus import Corpus
-    from gsx.storage.corpora.portable_copies import identity
+    from gsx.pipeline.commands.resolve_corpus import resolve_corpus
+    from gsx.pipeline.commands.train import ResultFile
+    from gsx.pipeline.commands.train import train as train_model
 
-    if (results is None) != (method is None):
-        raise UsageError("--results DIR and --method NAME belong together; give both or neither")
-    if options["steps"] is not None and options["epochs"] is not None:
-        raise UsageError("--steps and --epochs exclude each other; give one of them")
-    if options.pop("seal"):
-        if options["evaluate"] is not None:
-            raise UsageError("--seal stores test predictions without scores. Remove --evaluate.")
-        options["evaluate"] = "sealed"
-    artifact = resolve_corpus(Store.at(run_options.store), corpus)
-    corpus_stage = identity(artifact).stage
-    source = corpus_stage if corpus_stage in ("generate", "augment") else "prepare"
-    stage_options = options_for(preset, options, Corpus(artifact).info)
-    built = run_single_stage(
-        "train",
-        {**stage_options, "source": source},
-        {source: artifact},
-        run_options,
-        print_result=False,
+    result_file = ResultFile.of(results, method, command_line())
+    session = open_session(run_options)
+    model = train_model(
+        resolve_corpus(session.store, corpus),
+        options,
+        session,
+        preset=preset,
+        result_file=result_file,
     )
-    if built is None:
+    if model is None:
         return
-    scores = scores_of(built)
-    document = {**artifact_json(built), **scores}
-    if results is not None and method is not None:
-        path = write_result(Path(results), method, preset, built, command_line())
-        document["result"] = str(path)
     if run_options.as_json:
-        print_json(document)
+        written = {} if model.result is None else {"result": str(model.result)}
+        print_json({**artifact_json(model.step.built), **model.scores, **written})
     elif not run_options.quiet:
-        echo(*format_scores(scores))
-        if "result" in document:
-            echo(f"written: {document['result']}")
+        echo(*format_scores(model.scores))
+        if model.result is not None:
+            echo(f"written: {model.result}")

@@ -8,9 +8,7 @@ from collections.abc import Callable
 import click
 
 from gsx.cli.options import OptionWithAliases
-
-PRESETS = ("quick", "default", "paper")
-"""Names of the presets; ``gsx.stages.train.presets`` has their values and is slow to import."""
+from gsx.pipeline.commands.option_values import PRESETS as PRESETS
 
 
 class TrainCommand(click.Command):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gsx.cli.options import (
+    RunOptions,
     cluster_options,
     device_option,
     dry_run_option,
@@ -20,19 +21,18 @@ from gsx.cli.options import (
     seed_option_with_default,
     store_option,
 )
-from gsx.cli.output import echo, format_score, format_table, notify, print_json, progress_bar
+from gsx.cli.output import echo, format_score, format_table, notify, print_json
+from gsx.cli.run_plan import open_session
 from gsx.cli.train_options import PRESETS
 from gsx.pipeline.distributed.cluster_options import ClusterOptions
 
 if TYPE_CHECKING:
+    from gsx.pipeline.commands.tune import SearchStatus, SearchValues
     from gsx.pipeline.tuning.study import FinishedTrial
-    from gsx.pipeline.tuning.tune import TuningRequest, TuningResult
-    from gsx.storage.artifacts.store import Artifact, Store
+    from gsx.pipeline.tuning.tune import TuningRequest
 
 METHODS = ("g-splice", "featx", "g-splice+featx", "drop-node", "drop-edge", "mask-feature",
            "g-mixup", "none")  # fmt: skip
-MAX_COUNTED = 100_000
-"""Combinations that a dry run counts."""
 ROUND_SIZE = 4
 """Trials proposed together if there are workers, for any number of them."""
 
@@ -114,198 +114,57 @@ def tune(
     resumes an interrupted search. The proposed trials depend on --round, not on the number of
     workers.
     """
-    from gsx.errors import UsageError
-    from gsx.storage.artifacts.store import Store
+    from gsx.pipeline.commands.tune import (
+        check_counts,
+        make_request,
+        result_document,
+        search_status,
+        search_values,
+        source_corpus,
+    )
+    from gsx.pipeline.commands.tune import tune as run_tuning
 
     default_round_size = ROUND_SIZE if cluster.enabled else 1
     options["round_size"] = default_round_size if round_size is None else round_size
-    for name, value in (
-        ("--trials", trials), ("--seeds", options["seeds"]), ("--round", options["round_size"]),
-    ):  # fmt: skip
-        if value < 1:
-            raise UsageError(f"{name} must be at least 1; got {value}")
-    artifact_store = Store.at(store)
+    check_counts(trials, options["seeds"], options["round_size"])
+    run_options = RunOptions(
+        store=store, force=False, dry_run=dry_run, as_json=as_json, quiet=quiet
+    )
+    session = open_session(run_options, cluster)
     prepare_options = {"num_graphs": num_graphs, "raw": raw}
-    corpus = _source_corpus(source, prepare_options, artifact_store, dry_run=dry_run)
-    values = _search_values(options["space"], options["method"])
-    request = None if corpus is None else _make_request(corpus, values, options)
+    noted = dataclasses.replace(session, notify=notify)
+    corpus = source_corpus(source, prepare_options, noted)
+    values = search_values(options["space"], options["method"])
+    request = None if corpus is None else make_request(corpus, values, options)
     if dry_run:
-        _print_plan(request, values, artifact_store, trials, as_json=as_json)
+        status = search_status(request, values, session.store)
+        _print_plan(request, values, status, trials, as_json=as_json)
         return
     assert corpus is not None
     assert request is not None
-    result = _run(request, corpus, artifact_store, trials, cluster, quiet=quiet or as_json)
-    document = _result_json(request, result)
+    silent = quiet or as_json
+    session = dataclasses.replace(session, notify=(lambda _: None) if silent else notify)
+    on_trial = _ignore_trial if silent else _print_trial
+    document = result_document(request, run_tuning(request, corpus, trials, session, on_trial))
     if as_json:
         print_json(document)
     elif not quiet:
         echo(*_format_result(document))
 
 
-def _source_corpus(
-    source: str, options: dict[str, Any], store: Store, *, dry_run: bool
-) -> Artifact | None:
-    """Return the source corpus; a dataset is prepared first. None: missing in a dry run."""
-    from gsx.cli.resolve_corpus import resolve_corpus
-    from gsx.errors import UsageError
-    from gsx.pipeline.plan import Step, identity_of
-    from gsx.pipeline.recipe import parse_config
-    from gsx.pipeline.runner import run_plan
-    from gsx.pipeline.stage_order import stage_named
-    from gsx.stages.prepare.stage import FAMILIES
+def _print_trial(trial: FinishedTrial, best: FinishedTrial | None) -> None:
+    """Print the outcome of a trial, and the best one so far."""
+    from gsx.pipeline.commands.tune import decode_params
 
-    if not any(source in (*family.names, *family.aliases) for family in FAMILIES):
-        corpus = resolve_corpus(store, source)
-        if options["num_graphs"] is not None:
-            raise UsageError(
-                "--num-graphs applies to datasets only; SOURCE is a corpus. Leave it out."
-            )
-        return corpus
-    prepare_options = {name: value for name, value in options.items() if value is not None}
-    config = parse_config("prepare", {"dataset": source, **prepare_options}, "gsx prepare")
-    step = Step(stage_named("prepare"), config, {})
-    if dry_run:
-        return store.find("corpus", identity_of(step, {}).key)
-    return next(built.artifact for _, built in run_plan((step,), store, notify=notify))
+    reason = trial.details.get("reason")
+    outcome = reason if trial.score is None else f"ood_val {trial.score:.2f}"
+    best_so_far = "" if best is None else f"  (best {best.score:.2f}, trial {best.number})"
+    params = _format_params(decode_params(trial.params))
+    notify(f"trial {trial.number:>3}: {outcome}{best_so_far}  {params}")
 
 
-def _search_values(path: Path | None, method: str) -> dict[str, tuple[Any, ...]]:
-    """Return the values to try: those of a file, or the preset of the method."""
-    from gsx.pipeline.tuning import search_presets
-    from gsx.pipeline.tuning.search_space import read_search_space
-
-    if path is None:
-        return dict(search_presets.METHODS[method].values)
-    return dict(read_search_space(path, method).values)
-
-
-def _make_request(
-    source: Artifact, values: dict[str, tuple[Any, ...]], options: dict[str, Any]
-) -> TuningRequest:
-    from gsx.pipeline.pretraining_presets import preset_options
-    from gsx.pipeline.tuning import search_presets
-    from gsx.pipeline.tuning.search_space import SearchSpace
-    from gsx.pipeline.tuning.trial import SharedOptions
-    from gsx.pipeline.tuning.tune import TuningRequest, check_source_corpus
-    from gsx.stages.chem.features import is_molecular
-    from gsx.stages.train.presets import options_for
-    from gsx.storage.corpora.corpus import Corpus
-    from gsx.storage.corpora.portable_copies import identity
-
-    corpus = Corpus(source)
-    splits = corpus.splits if corpus.info.level == "graph" else corpus.nodes
-    check_source_corpus(corpus.info, splits, options["method"])
-    values = search_presets.applicable_values(
-        values, corpus.info, molecules=is_molecular(corpus.info)
-    )
-    method = search_presets.METHODS[options["method"]]
-    columns = {column.name for column in corpus.info.columns}
-    overrides = {name: options[name] for name in ("epochs", "width", "device")} | {
-        "precision": "full"
-    }
-    fixed = {
-        name: {**preset_options(name, options["preset"]), "device": options["device"]}
-        for name in ("extract", "bridge")
-    }
-    if method.corpus_stage is not None and method.fixed:
-        fixed[method.corpus_stage] = dict(method.fixed)
-    fixed["train"] = options_for(options["preset"], overrides, corpus.info)
-    return TuningRequest(
-        source_key=identity(source).key,
-        space=SearchSpace(values, edge_attributes="edge_attr" in columns),
-        shared=SharedOptions(
-            corpus_stage=method.corpus_stage,
-            fixed=fixed,
-            seeds=options["seeds"],
-            seed=options["seed"],
-        ),
-        round_size=options["round_size"],
-    )
-
-
-def _run(
-    request: TuningRequest,
-    source: Artifact,
-    store: Store,
-    trials: int,
-    cluster: ClusterOptions,
-    *,
-    quiet: bool,
-) -> TuningResult:
-    from gsx.pipeline.tuning.tune import tune as run_tuning
-    from gsx.storage.corpora.corpus import Corpus
-
-    def print_trial(trial: FinishedTrial, best: FinishedTrial | None) -> None:
-        if quiet:
-            return
-        reason = trial.details.get("reason")
-        outcome = reason if trial.score is None else f"ood_val {trial.score:.2f}"
-        best_so_far = "" if best is None else f"  (best {best.score:.2f}, trial {best.number})"
-        params = _format_params(_decode(trial.params))
-        notify(f"trial {trial.number:>3}: {outcome}{best_so_far}  {params}")
-
-    notify_unless_quiet = (lambda _: None) if quiet else notify
-    return run_tuning(
-        request,
-        source,
-        store,
-        trials=trials,
-        larger_is_better=Corpus(source).info.metric != "rmse",
-        open_progress=lambda name: progress_bar(name, quiet=quiet),
-        notify=notify_unless_quiet,
-        on_trial=print_trial,
-        open_executor=cluster.executor_factory(notify_unless_quiet),
-    )
-
-
-def _result_json(request: TuningRequest, result: TuningResult) -> dict[str, Any]:
-    """Return the JSON output, with test scores of the best trial only."""
-    import statistics
-
-    from gsx.pipeline.tuning.search_space import SECTIONS, stage_options
-    from gsx.stages.train.confidence_intervals import t_interval
-    from gsx.storage.corpora.summary import model_scores, selected_rule
-
-    qualities = [model_scores(model.manifest) for model in result.artifacts.models]
-    splits = ("ood_val", "ood_test", "id_val", "id_test")
-    best_epochs: list[Any] = [quality["selection"][selected_rule(quality)] for quality in qualities]
-    scores = {
-        split: {
-            "mean": statistics.fmean(epoch[split] for epoch in best_epochs),
-            "interval": t_interval([epoch[split] for epoch in best_epochs]),
-        }
-        for split in splits
-        if all(split in epoch for epoch in best_epochs)
-    }
-    best, baseline = result.best, result.baseline.score or 0.0
-    return {
-        "study": str(result.path),
-        "picked_by": "ood_val",
-        "metric": qualities[0]["metric"],
-        "seeds": request.shared.seeds,
-        "none": {"ood_val": result.baseline.score, **result.baseline.details},
-        "trials": [
-            {
-                "trial": trial.number,
-                "ood_val": trial.score,
-                "difference": None if trial.score is None else trial.score - baseline,
-                "options": _decode(trial.params),
-                **trial.details,
-            }
-            for trial in result.trials
-        ],
-        "best": {
-            "trial": best.number,
-            "options": {
-                stage: options
-                for stage in SECTIONS
-                if (options := stage_options(best.params, stage))
-            },
-            "corpus_key": result.artifacts.corpus.key,
-            "model_keys": [model.key for model in result.artifacts.models],
-            "scores": scores,
-        },
-    }
+def _ignore_trial(trial: FinishedTrial, best: FinishedTrial | None) -> None:
+    """Print nothing about a trial."""
 
 
 def _format_result(document: dict[str, Any]) -> list[str]:
@@ -338,10 +197,6 @@ def _format_result(document: dict[str, Any]) -> list[str]:
     ]
 
 
-def _decode(params: dict[str, str]) -> dict[str, Any]:
-    return {name: json.loads(value) for name, value in params.items()}
-
-
 def _format_params(params: dict[str, Any]) -> str:
     return " ".join(
         f"{name.partition('.')[2]}={'..'.join(map(str, v)) if isinstance(v, list) else v}"
@@ -351,29 +206,21 @@ def _format_params(params: dict[str, Any]) -> str:
 
 def _print_plan(
     request: TuningRequest | None,
-    values: dict[str, tuple[Any, ...]],
-    store: Store,
+    values: SearchValues,
+    status: SearchStatus,
     trials: int,
     *,
     as_json: bool,
 ) -> None:
     """Print the values to try and the number of finished trials."""
-    from gsx.pipeline.tuning.search_space import SearchSpace
-    from gsx.pipeline.tuning.study import Study
+    from gsx.pipeline.commands.tune import MAX_COUNTED
 
-    space = SearchSpace(values) if request is None else request.space
-    combinations = sum(1 for _ in itertools.islice(space.all_params(), MAX_COUNTED))
-    path = None if request is None else request.study_path(store)
-    finished = 0
-    if path is not None and request is not None and path.is_file():
-        study = Study(path, space, seed=request.shared.seed, larger_is_better=True)
-        finished = len(study.finished_trials())
     document = {
         "source": None if request is None else request.source_key,
-        "study": None if path is None else str(path),
+        "study": None if status.study is None else str(status.study),
         "trials": trials,
-        "done": finished,
-        "choices": combinations,
+        "done": status.finished,
+        "choices": status.combinations,
         "values": {name: list(listed) for name, listed in values.items()},
     }
     if as_json:
@@ -383,6 +230,8 @@ def _print_plan(
         (name, ", ".join(json.dumps(value) for value in listed)) for name, listed in values.items()
     ]
     echo(*format_table(rows, ("OPTION", "VALUES")))
+    combinations = status.combinations
     count = f"{combinations:,}" if combinations < MAX_COUNTED else f"{MAX_COUNTED:,} or more"
-    echo(f"{count} combinations; {finished} of {trials} trials finished")
-    echo("study: " + (str(path) if path else "created when the source corpus is prepared"))
+    echo(f"{count} combinations; {status.finished} of {trials} trials finished")
+    study = status.study
+    echo("study: " + (str(study) if study else "created when the source corpus is prepared"))

@@ -1,16 +1,11 @@
-"""Options of `gsx prepare` for user data, and their translation into options of the stage."""
+"""Options of `gsx prepare` for user data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import click
 
-from gsx.errors import UsageError
-
-_SOURCES = ("smiles", "tu", "ogb", "pyg", "good", "nodes")
-_SOURCE_OPTIONS = "--smiles FILE, --tu DIR|ZIP, --ogb DIR, --pyg FILE, --good DIR or --nodes FILE"
 _OPTIONS = (
     click.option("--smiles", metavar="FILE", help="Your molecules: a CSV file with SMILES."),
     click.option("--tu", metavar="DIR|ZIP", help="Your graphs: TUDataset files."),
@@ -105,36 +100,3 @@ def user_data_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
-
-
-def prepare_config(dataset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the stage `prepare` for the options of the command line."""
-    sources = {name: options[name] for name in _SOURCES}
-    given_sources = [name for name, file in sources.items() if file is not None]
-    if options["edges"] is not None and options["nodes"] is None:
-        raise UsageError("--edges needs --nodes FILE, the table of the nodes.")
-    if len(given_sources) + (dataset is not None) > 1:
-        raise UsageError(f"give exactly one source: a dataset, {_SOURCE_OPTIONS}")
-    if not given_sources and dataset is None:
-        raise UsageError(
-            "Missing argument 'DATASET'. `gsx datasets` lists the datasets; for your own data use "
-            f"{_SOURCE_OPTIONS}."
-        )
-    config: dict[str, Any] = {"dataset": given_sources[0] if given_sources else dataset}
-    if given_sources:
-        config["file"] = sources[given_sources[0]]
-    for name, value in options.items():
-        is_unset = value is None or value is False or value == ()
-        if name not in sources and not is_unset:
-            config[name] = _parse_ratios(value) if name == "ratios" else value
-    return config
-
-
-def _parse_ratios(text: str) -> tuple[float, ...]:
-    try:
-        ratios = tuple(float(number) for number in text.split("/"))
-    except ValueError:
-        ratios = ()
-    if len(ratios) != 3:
-        raise UsageError(f"--ratios takes three fractions such as 0.8/0.1/0.1; got `{text}`")
-    return ratios

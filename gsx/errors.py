@@ -74,6 +74,14 @@ class PartialError(GsxError):
     exit_code = 5
 
 
+def describe_os_error(error: OSError) -> str:
+    """Return the message of an error of the file system that no part of gsx has explained."""
+    return (
+        f"{error.filename or 'a file'}: {error.strerror}. Nothing incomplete was published.\n"
+        "Check the disk and the permissions, then run the command again."
+    )
+
+
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """Return a sentence that suggests the closest option to ``word``, or lists all options."""
     available = list(options)

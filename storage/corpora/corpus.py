@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
-from gsx.errors import ArtifactError, TableError, UsageError, did_you_mean
-from gsx.ragged import Ints
+from gsx.errors import ArtifactError, TableError
 from gsx.storage.artifacts.store import Artifact, Store
+from gsx.storage.corpora.corpus_base import CorpusBase, Envs, Origins, Splits
 from gsx.storage.corpora.corpus_files import list_shards, read_corpus_info
 from gsx.storage.corpora.corpus_writer import FOLDERS, Format, Shard
 from gsx.storage.corpora.hot_cache import build_hot_cache, open_hot_cache
@@ -25,12 +24,12 @@ from gsx.storage.corpora.shared_edges import (
     restore_shared_edges,
     shares_parent_edges,
 )
-from gsx.storage.corpora.summary import CorpusSummary, corpus_summary
 from gsx.storage.corpora.zarr_format import ZarrShard
 from gsx.table import GraphTable, Values, concat
 from gsx.validation import check_codes
 
 if TYPE_CHECKING:
+    import pandas
     from torch_geometric.data import Data
 
     from gsx.pyg import CorpusDataset
@@ -48,15 +47,19 @@ def open_corpus(
 
     All files are verified first, unless this machine built or verified the corpus before.
     """
-    artifact = Store.at(store).resolve(str(name), kind="corpus")
-    return Corpus(artifact, format=format)
+    opened = Store.at(store)
+    artifact = opened.resolve(str(name), kind="corpus")
+    return Corpus(artifact, format=format, store=opened if opened.contains(artifact) else None)
 
 
-class Corpus(Sequence["Data"]):
+class Corpus(CorpusBase, Sequence["Data"]):
     """Graphs with labels, splits and environments; ``corpus[i]`` is a PyG ``Data``."""
 
-    def __init__(self, artifact: Artifact, *, format: Format | None = None) -> None:
+    def __init__(
+        self, artifact: Artifact, *, format: Format | None = None, store: Store | None = None
+    ) -> None:
         self.artifact = artifact
+        self.store = store
         self.info = read_corpus_info(artifact)
         self._schema = ShardSchema(self.info)
         self._shards = list_shards(artifact, format)
@@ -69,28 +72,6 @@ class Corpus(Sequence["Data"]):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def __repr__(self) -> str:
-        counts = self.nodes or self.splits
-        splits = ", ".join(f"{name} {count}" for name, count in counts.items())
-        unit = "nodes, " if self.nodes else ""
-        return f"Corpus({self.info.name} {self.key[:12]}: {unit}{splits})"
-
-    def _repr_html_(self) -> str:
-        """Show splits and environments in a notebook."""
-        from gsx.storage.corpora.corpus_html import corpus_html
-
-        return corpus_html(self.info, self.summary, self.key)
-
-    @property
-    def key(self) -> str:
-        """The key of the artifact."""
-        return self.artifact.key
-
-    @cached_property
-    def summary(self) -> CorpusSummary:
-        """Counts and labels of splits and environments, from the manifest."""
-        return corpus_summary(self.artifact.manifest, self.info)
-
     @property
     def splits(self) -> Mapping[str, int]:
         """Graphs per split."""
@@ -99,25 +80,20 @@ class Corpus(Sequence["Data"]):
             counts[split] += rows
         return dict(counts)
 
-    @property
-    def nodes(self) -> Mapping[str, int]:
-        """Labelled nodes per split; empty for a corpus with graph labels."""
-        counts: dict[str, int] = {}
-        for group in self.summary.get("node_groups", ()):
-            counts[group["split"]] = counts.get(group["split"], 0) + group["count"]
-        return counts
-
-    @property
-    def environments(self) -> list[dict[str, Any]]:
-        """One row per environment: id, name, origin, and count, sizes and labels of its graphs."""
-        return [dict(row) for row in self.summary["environments"]]
-
-    def __getitem__(self, index: int) -> Data:  # type: ignore[override]
-        """Return graph ``index``, in the order of splits and shards."""
+    @overload
+    def __getitem__(self, index: int) -> Data: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Data]: ...
+    def __getitem__(self, index: int | slice) -> Data | list[Data]:
+        """Return graph ``index``, or a list for a slice, in the order of splits and shards."""
         from gsx.pyg import data_list, pyg_columns
 
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
         if not isinstance(index, int | np.integer):
-            raise TypeError(f"a corpus index must be an integer, not {type(index).__name__}")
+            raise TypeError(
+                f"a corpus index must be an integer or a slice, not {type(index).__name__}"
+            )
         position = int(index) + len(self) if index < 0 else int(index)
         if not 0 <= position < len(self):
             raise IndexError(f"graph {index} is out of range for a corpus of {len(self)} graphs")
@@ -130,20 +106,21 @@ class Corpus(Sequence["Data"]):
         *,
         split: str | Sequence[str] | None = None,
         env: int | Sequence[int] | None = None,
+        origin: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
     ) -> GraphTable:
-        """Return the graphs of the given splits and environments as one table in memory."""
+        """Return the graphs of the given splits, environments and origins as one table."""
         self.check_columns(columns or ())
         hot = self.hot(build=False)
         if hot is not None:
-            rows = self.select_rows(hot, split, env)
+            rows = self.select_rows(hot, split, env, origin)
             chosen = hot if columns is None else hot.select(columns)
             if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
                 return chosen.slice(int(rows[0]), int(rows[-1]) + 1)
             return chosen.take(rows)
-        wanted = None if columns is None else [*columns, "split", "env_id"]
+        wanted = None if columns is None else [*columns, "split", "env_id", "origin"]
         selected = [
-            group.take(self.select_rows(group, split, env))
+            group.take(self.select_rows(group, split, env, origin))
             for group in self.iter_tables(split=split, columns=wanted)
         ]
         table = concat(selected) if selected else self._empty(wanted)
@@ -155,6 +132,7 @@ class Corpus(Sequence["Data"]):
         *,
         split: str | Sequence[str] | None = None,
         env: int | Sequence[int] | None = None,
+        origin: str | Sequence[str] | None = None,
         shuffle: bool = False,
         seed: int = 0,
         env_balanced: bool = False,
@@ -171,6 +149,7 @@ class Corpus(Sequence["Data"]):
         ``cache``: ``auto`` reads from the hot cache if it exists and builds it for random access,
         ``always`` builds it first, ``never`` streams the shards and shuffles within a window.
 
+        ``origin`` selects graphs by how they came into the corpus, such as ``"source"``.
         ``rank`` and ``world_size`` (default: of ``torch.distributed``) divide every epoch among
         processes, all with the same number of batches (docs/howto/distributed-training.md).
         """
@@ -182,6 +161,7 @@ class Corpus(Sequence["Data"]):
             batch_size=batch_size,
             split=split,
             env=env,
+            origin=origin,
             shuffle=shuffle,
             seed=seed,
             env_balanced=env_balanced,
@@ -197,6 +177,7 @@ class Corpus(Sequence["Data"]):
         *,
         split: str | Sequence[str] | None = None,
         env: int | Sequence[int] | None = None,
+        origin: str | Sequence[str] | None = None,
         columns: Sequence[str] = (),
         dense: bool = False,
     ) -> CorpusDataset:
@@ -208,8 +189,33 @@ class Corpus(Sequence["Data"]):
 
         self.check_columns(columns)
         names = pyg_columns(self.info, columns)
-        table = self.table(split=split, env=env, columns=names)
+        table = self.table(split=split, env=env, origin=origin, columns=names)
         return CorpusDataset(densify_features(table, self.info) if dense else table, self.info)
+
+    def strings(
+        self, column: str, *, split: Splits = None, env: Envs = None, origin: Origins = None
+    ) -> list[str]:
+        """Return a graph column of text, or of categories, as one string per graph."""
+        from gsx.storage.corpora.corpus_frame import strings
+
+        return strings(self, column, split=split, env=env, origin=origin)
+
+    def to_pandas(
+        self,
+        *,
+        split: Splits = None,
+        env: Envs = None,
+        origin: Origins = None,
+        columns: Sequence[str] | None = None,
+    ) -> pandas.DataFrame:
+        """Return one row per graph, or per node of a corpus with labelled nodes.
+
+        Text and categories are strings, and vectors have one column per value. Without
+        ``columns``, lists, features and provenance are left out.
+        """
+        from gsx.storage.corpora.corpus_frame import to_pandas
+
+        return to_pandas(self, split=split, env=env, origin=origin, columns=columns)
 
     def hot(self, *, build: bool) -> GraphTable | None:
         """Return the hot cache of the whole corpus or None; ``build`` creates a missing cache."""
@@ -310,52 +316,6 @@ class Corpus(Sequence["Data"]):
             names = [*PARENT_COLUMNS, *(c.name for c in self.info.columns if c.axis == "edge")]
             self._edges = edge_owners(self._read(s, names, g) for s, g in self.groups())
         return self._edges
-
-    def select_rows(
-        self,
-        table: GraphTable,
-        split: str | Sequence[str] | None,
-        env: int | Sequence[int] | None,
-    ) -> Ints:
-        """Return the rows of ``table`` in the given splits and environments."""
-        keep = np.ones(len(table), dtype=bool)
-        if (names := self.check_splits(split)) is not None:
-            codes = [self.info.column("split").vocabulary.index(name) for name in names]
-            keep &= np.isin(table.dense("graph", "split"), codes)
-        if (ids := self.check_envs(env)) is not None:
-            keep &= np.isin(table.dense("graph", "env_id"), ids)
-        return np.flatnonzero(keep)
-
-    def check_splits(self, split: str | Sequence[str] | None) -> list[str] | None:
-        """Return split names as a list; raise UsageError for an unknown split."""
-        if split is None:
-            return None
-        names = [split] if isinstance(split, str) else list(split)
-        for name in names:
-            if name not in self.splits:
-                raise UsageError(
-                    f"no split `{name}` in this corpus. {did_you_mean(name, self.splits)}"
-                )
-        return names
-
-    def check_envs(self, env: int | Sequence[int] | None) -> list[int] | None:
-        """Return environment ids as a list; raise UsageError for an unknown environment."""
-        if env is None:
-            return None
-        ids: list[int] = np.atleast_1d(np.asarray(env)).tolist()
-        available = [environment.id for environment in self.info.environments]
-        for id_ in ids:
-            if id_ not in (*available, -1):
-                raise UsageError(f"no environment {id_} in this corpus; it has {available}")
-        return ids
-
-    def check_columns(self, names: Sequence[str]) -> None:
-        """Raise UsageError for a column that the corpus lacks."""
-        available = [column.name for column in self.info.columns]
-        for name in names:
-            if name not in available:
-                hint = did_you_mean(name, available)
-                raise UsageError(f"no column `{name}` in this corpus. {hint}")
 
     def _locate(self, position: int) -> tuple[GraphTable, int]:
         hot = self.hot(build=False)

@@ -38,6 +38,7 @@ class Loader:
     batch_size: int
     split: str | Sequence[str] | None = None
     env: int | Sequence[int] | None = None
+    origin: str | Sequence[str] | None = field(default=None, kw_only=True)
     shuffle: bool = False
     seed: int = 0
     env_balanced: bool = False
@@ -65,6 +66,7 @@ class Loader:
         self.ranks = Ranks.resolve(self.rank, self.world_size)
         self.corpus.check_splits(self.split)
         self.corpus.check_envs(self.env)
+        self.corpus.check_origins(self.origin)
         self._names()
 
     def __len__(self) -> int:
@@ -142,6 +144,7 @@ class Loader:
     def _order(self) -> dict[str, Any]:
         """Return the options that define which graphs a batch has."""
         env = self.corpus.check_envs(self.env)
+        origin = self.corpus.check_origins(self.origin)
         return {
             "batch_size": self.batch_size,
             "split": self.corpus.check_splits(self.split),
@@ -152,6 +155,7 @@ class Loader:
             "drop_last": self.drop_last,
             "streamed": self.cache == "never",
             "world_size": self.ranks.world_size,
+            **({} if origin is None else {"origin": origin}),
         }
 
     def _table(self) -> GraphTable | None:
@@ -175,18 +179,20 @@ class Loader:
 
     def _count(self) -> int:
         if self._graphs is None:
-            if self.env is None:
+            if self.env is None and self.origin is None:
                 names = self.corpus.check_splits(self.split)
                 counts = self.corpus.splits
                 self._graphs = sum(n for k, n in counts.items() if names is None or k in names)
             else:
-                table = self.corpus.table(split=self.split, env=self.env, columns=["env_id"])
+                table = self.corpus.table(
+                    split=self.split, env=self.env, origin=self.origin, columns=["env_id"]
+                )
                 self._graphs = len(table)
         return self._graphs
 
     def _rows(self, table: GraphTable, epoch: int, first: int) -> Iterator[GraphTable]:
         """Yield the batches of this rank from the hot cache."""
-        rows = self.corpus.select_rows(table, self.split, self.env)
+        rows = self.corpus.select_rows(table, self.split, self.env, self.origin)
         self._graphs = len(rows)
         plan = self._plan()
         bounds = [plan.bounds(step) for step in range(first, plan.num_batches)]
@@ -217,6 +223,7 @@ class Loader:
             corpus=self.corpus,
             split=self.split,
             env=self.env,
+            origin=self.origin,
             names=self._names(),
             batch_size=self.batch_size,
             shuffle=self.shuffle,
@@ -226,7 +233,7 @@ class Loader:
         if self.ranks.world_size == 1 and first == 0:
             return stream.all_batches()
         if self._counts is None:
-            self._counts = count_graphs(self.corpus, self.split, self.env)
+            self._counts = count_graphs(self.corpus, self.split, self.env, self.origin)
         self._graphs = sum(self._counts.values())
         return stream.batches(self._plan(), first, self._counts)
 

@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from gsx.seeds import rng
+from gsx.storage.corpora.corpus_base import selection_columns
 from gsx.storage.corpora.epoch_plan import EpochPlan
 from gsx.table import GraphTable, concat
 
@@ -47,6 +48,7 @@ class ShardStream:
     corpus: Corpus
     split: str | Sequence[str] | None
     env: int | Sequence[int] | None
+    origin: str | Sequence[str] | None
     names: Sequence[str]
     """Columns to read."""
     batch_size: int
@@ -91,10 +93,11 @@ class ShardStream:
         return groups
 
     def _read(self, piece: Piece) -> GraphTable:
-        read = self.names if self.env is None else [*self.names, "env_id"]
-        table = self.corpus.read_group(piece.group, read)
-        if self.env is not None:
-            table = table.take(self.corpus.select_rows(table, None, self.env)).select(self.names)
+        extra = selection_columns(self.env, self.origin)
+        table = self.corpus.read_group(piece.group, [*self.names, *extra])
+        if extra:
+            rows = self.corpus.select_rows(table, None, self.env, self.origin)
+            table = table.take(rows).select(self.names)
         return table if piece.stop is None else table.slice(piece.start, piece.stop)
 
     def _shuffled(
@@ -117,16 +120,20 @@ class ShardStream:
 
 
 def count_graphs(
-    corpus: Corpus, split: str | Sequence[str] | None, env: int | Sequence[int] | None
+    corpus: Corpus,
+    split: str | Sequence[str] | None,
+    env: int | Sequence[int] | None,
+    origin: str | Sequence[str] | None,
 ) -> dict[Group, int]:
-    """Return the number of graphs of some environments in every row group of some splits."""
+    """Return the number of selected graphs in every row group of some splits."""
     groups = corpus.groups(split)
-    if env is None:
+    columns = selection_columns(env, origin)
+    if not columns:
         sizes = {(shard, group): size for shard, group, size in corpus.group_sizes()}
         return {group: sizes[group] for group in groups}
-    tables = prefetch(lambda group: corpus.read_group(group, ["env_id"]), groups)
+    tables = prefetch(lambda group: corpus.read_group(group, columns), groups)
     return {
-        group: len(corpus.select_rows(table, None, env))
+        group: len(corpus.select_rows(table, None, env, origin))
         for group, table in zip(groups, tables, strict=True)
     }
 

@@ -38,6 +38,8 @@ class VerificationReport:
     problems: tuple[Problem, ...]
     caches: tuple[str, ...] = ()
     """Files that readers of an export stored in it; they are no part of the artifact."""
+    signer: str | None = None
+    """Name of the key whose signature was checked."""
 
 
 def corpus_files(kind: str) -> JsonFiles | None:

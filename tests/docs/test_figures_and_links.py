@@ -26,7 +26,7 @@ import pytest
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").exists())
 README = (ROOT / "README.md").read_text()
-RUNNABLE = ["README.md", "docs/usage.md"]
+RUNNABLE = ["README.md", "docs/api.md", "docs/usage.md"]
 """Pages whose blocks run in order in one empty directory."""
 
 PAGES = [

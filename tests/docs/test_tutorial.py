@@ -11,9 +11,9 @@ import pytest
 
 import gsx
 from experiments.update_docs import update_tables
-from gsx.cli.recipe_reference import recipe_file_reference
 from gsx.cli.recipes import recipe_reference
 from gsx.cli.reference import reference
+from gsx.pipeline.recipe_reference import recipe_file_reference
 from tests.support.artifacts import motif
 from tests.support.make_golden import pages
 
@@ -61,7 +61,15 @@ def test_the_notebook_runs_and_draws_graphs(monkeypatch):
         for output in cell.outputs
         if "data" in output
     ]
+    printed = [
+        output.get("text", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    ]
+    assert not [text for text in printed if "Warning" in text or "ipywidgets" in text]
     assert any("motif-size" in html for html in views)
+    assert any("accuracy of 1 model" in html for html in views)
     assert any(html.count("<svg") == 4 for html in views)
 
 

@@ -40,7 +40,11 @@ def test_the_wheel_contains_every_module_under_one_package(wheel):
         f"gsx/{path.relative_to(ROOT).as_posix()}"
         for top in ("cli", "pipeline", "stages", "storage")
         for path in (ROOT / top).rglob("*.py")
-    } | {f"gsx/{path.name}" for path in (ROOT / "gsx").glob("*.py")}
+    } | {
+        path.relative_to(ROOT).as_posix()
+        for pattern in ("*.py", "*.pyi", "api/*.py")
+        for path in (ROOT / "gsx").glob(pattern)
+    }
     assert modules <= names
     assert "gsx/py.typed" in names
     assert {f"gsx/stages/report/page.{end}" for end in ("css", "js")} <= names

@@ -5,9 +5,9 @@ import json
 import msgspec
 import pytest
 
-from gsx.cli.recipe_reference import field_meanings, recipe_file_reference
 from gsx.errors import RecipeError
 from gsx.pipeline.recipe import parse_recipe
+from gsx.pipeline.recipe_reference import field_meanings, recipe_file_reference
 from gsx.pipeline.stage_order import STAGES
 from gsx.stages.train.algorithms.options import OPTIONS
 from tests.support.artifacts import gsx

@@ -117,7 +117,7 @@ def test_an_unknown_benchmark_is_an_error_that_lists_the_known_ones(run, capsys)
     with pytest.raises(SystemExit) as exit_info:
         run.main(["loops"])
     assert exit_info.value.code == 2
-    assert "no benchmark `loops`. Choose from startup, motif" in capsys.readouterr().err
+    assert "no benchmark `loops`. Choose from startup, import_time" in capsys.readouterr().err
 
 
 def test_failures_do_not_stop_other_benchmarks(run, capsys, monkeypatch):

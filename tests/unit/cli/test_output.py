@@ -18,6 +18,7 @@ from gsx.cli.main import cli
 from gsx.errors import StoreError
 from gsx.storage.artifacts.publish import build_artifact
 from gsx.storage.artifacts.store import Store
+from gsx.text_table import MAX_CELL_WIDTH
 from tests.support.artifacts import gsx, identity, write_files
 from tests.support.hostile_text import TEXTS
 
@@ -55,7 +56,7 @@ def test_a_table_has_one_line_per_row():
     lines = output.format_table(rows, ("NA\x1bME", "COUNT"))
     assert len(lines) == len(rows) + 1
     require_printable("".join(lines))
-    assert max(map(len, lines)) < output.MAX_CELL_WIDTH + 20
+    assert max(map(len, lines)) < MAX_CELL_WIDTH + 20
 
 
 def test_json_is_printable_and_unchanged():

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from gsx.cli.lineage_svg import BOX_HEIGHT, lineage_svg
-from gsx.cli.transfer import ancestor_locations
 from gsx.errors import ArtifactError, UsageError
+from gsx.pipeline.commands.transfer import ancestor_locations
 from gsx.stages.report.page import _parents_first
 from gsx.storage.artifacts.lineage import Ancestor, descendants, lineage_manifests, walk_lineage
 from gsx.storage.artifacts.manifest import Parent
@@ -228,7 +228,7 @@ def test_cycles_ladders_and_chains_end(parents_of, root, monkeypatch):
         lambda location: claimed.artifact(location.url).manifest,
     )
     claimed.folder = lambda _, key: SimpleNamespace(url=key)
-    urls = [at.url for at in ancestor_locations(claimed, claimed.artifact(root).manifest)]
+    urls = [at.url for at in ancestor_locations(claimed, claimed.artifact(root).manifest, print)]
     assert len(set(urls)) == len(urls)
     assert time.monotonic() - started < 5
 

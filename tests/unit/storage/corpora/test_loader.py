@@ -315,10 +315,10 @@ def test_a_graph_beyond_the_end_is_refused(corpus, number):
     assert str(error.value) == f"graph {number} is out of range for a corpus of 300 graphs"
 
 
-def test_a_corpus_is_not_sliced(corpus):
+def test_a_corpus_has_no_other_index_than_integers_and_slices(corpus):
     with pytest.raises(TypeError) as error:
-        corpus[0:3]
-    assert str(error.value) == "a corpus index must be an integer, not slice"
+        corpus["train"]
+    assert str(error.value) == "a corpus index must be an integer or a slice, not str"
 
 
 def test_a_corpus_counts_its_graphs_by_split(corpus):

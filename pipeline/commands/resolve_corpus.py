@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from gsx.storage.artifacts.store import Artifact, Store
 
 
-def resolve_corpus(store: Store, name: str) -> Artifact:
-    """Return the corpus with this key, key prefix or path.
+def resolve_corpus(store: Store, name: str | Artifact) -> Artifact:
+    """Return the corpus with this key, key prefix, tag or path; an artifact is returned as it is.
 
     If there is none and ``name`` is a dataset, or similar to one, the error explains what to do.
     """
+    if not isinstance(name, str):
+        return name
     try:
         return store.resolve(name, kind="corpus")
     except ArtifactError as error:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gsx.cli.options import FORMATS
-from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.errors import UsageError
+from gsx.pipeline.commands.option_values import FORMATS, Options
+from gsx.pipeline.commands.resolve_corpus import resolve_corpus
 from gsx.pipeline.named_recipes import NamedRecipe, named_recipe
 from gsx.pipeline.plan import Step, make_plan
 from gsx.pipeline.pretraining_presets import preset_options
@@ -54,20 +54,19 @@ AUGMENT_OPTIONS = {"ratio", "count", "replicas"}
 """Options of `gsx generate` that recipes of `augment` have too."""
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
-Options = Mapping[str, Any]
-"""Options of the command line; None if not given."""
+Source = str | Artifact
+"""Name of a recipe file, dataset or corpus; or a corpus."""
 
 
 def make_generate_plan(
-    source: str, options: Options, store_url: str | None
+    source: Source, options: Options, store: Store
 ) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
     """Return the steps to run, and the artifacts that replace other steps."""
-    if source.endswith(".toml"):
+    if isinstance(source, str) and source.endswith(".toml"):
         return _recipe_plan(source, options), {}
     recipe = None if options["recipe"] is None else named_recipe(options["recipe"], "--recipe")
     if recipe is not None and recipe.stage != "generate":
-        return _other_recipe_plan(recipe, source, options, store_url)
-    store = Store.at(store_url)
+        return _other_recipe_plan(recipe, source, options, store)
     configs, artifacts = _source(source, options, store)
     generate_config = _config("generate", _generate_options(options, recipe))
     needed = set(stage_named("generate").inputs_of(generate_config).values())
@@ -89,7 +88,7 @@ def make_generate_plan(
 
 
 def _other_recipe_plan(
-    recipe: NamedRecipe, source: str, options: Options, store_url: str | None
+    recipe: NamedRecipe, source: Source, options: Options, store: Store
 ) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
     """Return the plan of a recipe of `augment`, or of the recipe that adds no graphs."""
     allowed = {*GENERAL_OPTIONS, "recipe", "budget"} | (AUGMENT_OPTIONS if recipe.stage else set())
@@ -100,16 +99,16 @@ def _other_recipe_plan(
                 f"`{recipe.name}`; leave it out"
             )
     if recipe.stage is None:
-        configs, artifacts = _source(source, options, Store.at(store_url))
+        configs, artifacts = _source(source, options, store)
         return make_plan(Recipe("prepare", configs)), artifacts
-    return make_augment_plan(source, {**options, "method": recipe.name}, store_url)
+    return make_augment_plan(source, {**options, "method": recipe.name}, store)
 
 
 def make_augment_plan(
-    source: str, options: Options, store_url: str | None
+    source: Source, options: Options, store: Store
 ) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
     """Return the steps that augment a dataset or a corpus, and the artifacts that replace steps."""
-    configs, artifacts = _source(source, options, Store.at(store_url))
+    configs, artifacts = _source(source, options, store)
     names = ("method", "rate", "masked", "pairs", "replicas", "ratio", "count", "seed",
              "shard_graphs")  # fmt: skip
     stage_options = {name: options[name] for name in names if options.get(name) is not None}
@@ -124,7 +123,7 @@ def make_augment_plan(
 
 
 def source_plan(
-    source: str, options: Options, store: Store
+    source: Source, options: Options, store: Store
 ) -> tuple[tuple[Step, ...], dict[str, Artifact]]:
     """Return the step that prepares a dataset, or no step and the existing corpus."""
     configs, artifacts = _source(source, options, store)
@@ -132,10 +131,12 @@ def source_plan(
 
 
 def _source(
-    source: str, options: Options, store: Store
+    source: Source, options: Options, store: Store
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the config that prepares a dataset, or the existing corpus."""
-    if any(source in (*family.names, *family.aliases) for family in FAMILIES):
+    if isinstance(source, str) and any(
+        source in (*family.names, *family.aliases) for family in FAMILIES
+    ):
         prepare_options = {
             "dataset": source, "raw": options["raw"], **_given(options, "num_graphs")
         }  # fmt: skip
@@ -229,7 +230,8 @@ def _given(options: Options, *names: str) -> dict[str, Any]:
     return {name: options[name] for name in names if options[name] is not None}
 
 
-def _parse_range(text: str) -> tuple[int, int]:
+def _parse_range(value: str | int | tuple[int, int]) -> tuple[int, int]:
+    text = value if isinstance(value, str) else _range_text(value)
     match = _RANGE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"--f takes a number or a range such as 2..4; got `{text}`")
@@ -237,12 +239,20 @@ def _parse_range(text: str) -> tuple[int, int]:
     return low, int(match[2] or low)
 
 
-def _parse_interval(text: str) -> tuple[float, float]:
+def _parse_interval(value: str | float | tuple[float, float]) -> tuple[float, float]:
+    text = value if isinstance(value, str) else _range_text(value)
     low, _, high = text.partition("..")
     try:
         return float(low), float(high or low)
     except ValueError as error:
         raise UsageError(f"--mix takes a range such as 0.1..0.2; got `{text}`") from error
+
+
+def _range_text(value: object) -> str:
+    """Return a number, or a pair of numbers, as the command line takes it."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return f"{value[0]}..{value[1]}"
+    return str(value)
 
 
 def _config(stage: str, options: Mapping[str, Any]) -> Any:  # noqa: ANN401
