@@ -38,7 +38,7 @@ def lineage_svg(
 
     An arrow is labelled with the role of the input, unless that equals its kind. An arrow that
     would pass behind a box runs around all boxes, in a lane below them. ``ancestors`` may hold
-    several lineages. With ``links`` (key → URL), boxes are links with classes for a style sheet;
+    several lineages. With ``links`` (key → URL), boxes are links with classes for CSS;
     ``current`` is the key of the box to emphasize.
     """
     parents = _parents(ancestors)

@@ -16,7 +16,7 @@ POLICY = (
     "default-src 'none'; style-src 'self' file: 'unsafe-inline'; script-src 'self' file:; "
     "img-src data:; base-uri 'none'; form-action 'none'"
 )
-"""No page may request anything but the style sheet and the scripts of the catalog."""
+"""No page may request anything but the CSS file and the scripts of the catalog."""
 MAX_NOWRAP = 30
 """Longest text of a table cell that is not wrapped."""
 
@@ -156,7 +156,7 @@ def page(
 
 
 def assets() -> dict[str, bytes]:
-    """Return the style sheet, which begins with that of the HTML report, and the script."""
+    """Return the CSS file, which begins with that of the HTML report, and the script."""
     report = resources.files("gsx.stages.report").joinpath("page.css")
     folder = resources.files("gsx.pipeline.catalog")
     style = report.read_text(encoding="utf-8") + folder.joinpath("catalog.css").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Write the catalog of a store: an index page, one page per artifact, style sheet and scripts."""
+"""Write the catalog of a store: an index page, one page per artifact, CSS and scripts."""
 
 from __future__ import annotations
 
