@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +21,9 @@ from gsx.cli.output import (
 from gsx.cli.resolve_corpus import resolve_corpus
 from gsx.cli.run_plan import run_single_stage
 from gsx.cli.train_options import TrainCommand, precision_option, training_options
+
+if TYPE_CHECKING:
+    from gsx.storage.artifacts.publish import BuildResult
 
 
 @click.command(cls=TrainCommand, short_help="Train a classifier on a corpus.")
@@ -44,6 +48,13 @@ from gsx.cli.train_options import TrainCommand, precision_option, training_optio
     "--seal",
     is_flag=True,
     help="Store predictions for test splits instead of scores; `gsx unseal` scores them.",
+)
+@click.option(
+    "--log",
+    multiple=True,
+    metavar="KIND:TARGET",
+    help="Show curves while training: tensorboard:DIR, csv:FILE, or a kind of an installed "
+    "package; repeatable.",
 )
 @click.option("--results", metavar="DIR", type=click.Path(), help="Also write a result file here.")
 @click.option("--method", metavar="NAME", help="Name of the method in the result file.")
@@ -89,6 +100,7 @@ def train(
     )
     if built is None:
         return
+    _log_reused(built, options["log"])
     scores = scores_of(built)
     document = {**artifact_json(built), **scores}
     if results is not None and method is not None:
@@ -100,6 +112,14 @@ def train(
         echo(*_format_scores(scores))
         if "result" in document:
             echo(f"written: {document['result']}")
+
+
+def _log_reused(built: BuildResult, targets: Sequence[str]) -> None:
+    """Log the curves of a model that existed, so that it was not trained now."""
+    from gsx.stages.train.trackers import log_model
+
+    if built.reused and targets:
+        log_model(built.artifact, targets)
 
 
 def _format_scores(scores: dict[str, Any]) -> list[str]:
