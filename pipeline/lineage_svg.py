@@ -12,7 +12,7 @@ from gsx.escape import printable
 if TYPE_CHECKING:
     from gsx.storage.artifacts.lineage import Ancestor
 
-BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN, LANE_HEIGHT = 190, 52, 70, 24, 16, 14
+BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN, LANE_HEIGHT = 214, 52, 70, 24, 16, 14
 MAX_BOXES = 200
 """Largest drawing; larger ones are not legible."""
 CURVE_SAMPLES = 64

@@ -7,7 +7,7 @@ from html import escape
 
 from gsx.errors import ArtifactError
 from gsx.pipeline.catalog.corpus_sections import card_section, num_generated, splits_section
-from gsx.pipeline.catalog.html import format_bytes, page, tag
+from gsx.pipeline.catalog.html import format_bytes, page, plural, tag
 from gsx.pipeline.catalog.inventory import Entry, Inventory
 from gsx.pipeline.catalog.origin_sections import checksums_section, lineage_section
 from gsx.pipeline.catalog.result_sections import (
@@ -51,7 +51,8 @@ def artifact_page(
     header = (
         '<p class="crumbs"><a href="../index.html">All artifacts</a></p>'
         f"<h1>{escape(title_of(entry))}</h1><p>{tag(entry.manifest.kind, entry.manifest.kind)}"
-        f"{tags}{tag(entry.signature.state)}</p>"
+        f"{tags}{tag(entry.signature.state)} <code>{entry.manifest.key[:12]}</code> by "
+        f"{escape(entry.manifest.stage)}</p>"
         f'<ul class="tiles">{"".join(_tiles(entry, lineage))}</ul>'
         f'<nav aria-label="Sections">{links}</nav>'
     )
@@ -78,7 +79,7 @@ def _tiles(entry: Entry, lineage: Sequence[Manifest]) -> Iterator[str]:
     for split in ("ood_val", "ood_test"):
         if facts.scores.get(split) is not None:
             yield tile(f"{facts.scores[split]:.1f}", f"{metric_name(facts.metric)} on {split}")
-    yield tile(format_bytes(manifest.size), f"in {len(manifest.files)} files")
+    yield tile(format_bytes(manifest.size), f"in {plural(len(manifest.files), 'file')}")
 
 
 def _sections(

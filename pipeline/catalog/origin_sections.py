@@ -12,6 +12,7 @@ from gsx.pipeline.catalog.html import (
     format_bytes,
     format_options,
     link,
+    plural,
     shorten,
     table,
 )
@@ -123,7 +124,7 @@ def checksums_section(entry: Entry) -> str:
     ]
     more = len(files) - MAX_FILES
     note = paragraph(f"{more:,} more files are in manifest.json.", "soft") if more > 0 else ""
-    title = f"{len(files):,} files, {format_bytes(manifest.size)}"
+    title = f"{plural(len(files), 'file')}, {format_bytes(manifest.size)}"
     return f'<dl class="facts">{rows}</dl>' + details(
         title, table(("file", "size", "SHA-256"), table_rows, "Files"), note
     )

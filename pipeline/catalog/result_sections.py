@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from gsx.pipeline.catalog.html import code, details, format_options, link, shorten, table
+from gsx.pipeline.catalog.html import code, details, format_options, link, plural, shorten, table
 from gsx.pipeline.catalog.inventory import Entry
 from gsx.pipeline.listing import ListedArtifact, distinguishing_options
 from gsx.stages.export.card_text import quality_lines
@@ -24,7 +24,7 @@ RULES = {
     "augmented": "best epoch by augmented graphs",
 }
 """Selection rules of an epoch, with their descriptions."""
-MAX_OPEN, MAX_FIGURES, MAX_MODELS, MAX_DEPTH = 12, 60, 100, 4
+MAX_OPEN, MAX_FIGURES, MAX_MODELS, MAX_DEPTH = 20, 60, 100, 4
 """Figures that are not folded, figures, models, and nesting of figures that are shown."""
 
 
@@ -104,7 +104,7 @@ def models_section(models: Sequence[Entry]) -> str:
     headers = ("model", *more_columns, *HELD_OUT, "options")
     name = metric_name(ordered[0].facts.metric)
     text = (
-        f"{len(ordered):,} {'model' if len(ordered) == 1 else 'models'}, sorted by ood_val"
+        f"{plural(len(ordered), 'model')}, sorted by ood_val"
         f"{f' ({name})' if len(metrics) == 1 else ''}. Scores are those of the epoch that a model "
         "reports; options are those in which the models differ."
     )
@@ -133,7 +133,7 @@ def counts_text(manifest: Manifest) -> str:
     """Return the counts of an artifact, such as ``360 graphs``."""
     total = sum(manifest.counts.values())
     if manifest.kind == "corpus":
-        return f"{total:,} {'graph' if total == 1 else 'graphs'}"
+        return plural(total, "graph")
     return ", ".join(f"{count:,} {name}" for name, count in list(manifest.counts.items())[:2])
 
 
@@ -142,7 +142,8 @@ def options_section(manifest: Manifest) -> str:
     rows = [(code(name), shorten(_text(value), 300)) for name, value in manifest.config.items()]
     rows += [(code(f"seed of {name}"), str(seed)) for name, seed in manifest.seeds.items()]
     raw = [(code(name), code(sha)) for name, sha in list(manifest.raw.items())[:MAX_FIGURES]]
-    title = f"{len(manifest.config)} options of {manifest.stage} v{manifest.stage_version}"
+    stage = f"{manifest.stage} v{manifest.stage_version}"
+    title = f"{plural(len(manifest.config), 'option')} of {stage}"
     return details(title, table(("option", "value"), rows, "Options")) + (
         details("Raw files", table(("file", "SHA-256"), raw, "Raw files")) if raw else ""
     )
