@@ -12,19 +12,17 @@ import statistics
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lib import harness
+from lib.synthetic_models import parent_of, with_key, write_model
 
 from gsx.storage.artifacts.digest import sha256_bytes
 from gsx.storage.artifacts.manifest import (
     MANIFEST,
     FileEntry,
     Manifest,
-    Parent,
     encode_manifest,
     files_digest,
-    manifest_key,
 )
 from gsx.storage.artifacts.store import NAME_LENGTH, Artifact, Store
 
@@ -103,45 +101,6 @@ def write_copy(
     (folder / "note.txt").write_bytes(note)
     (folder / MANIFEST).write_bytes(encode_manifest(changed))
     return changed
-
-
-def parent_of(role: str, manifest: Manifest) -> Parent:
-    return Parent(role=role, kind=manifest.kind, key=manifest.key, digest=manifest.digest)
-
-
-def with_key(manifest: Manifest, changes: Mapping[str, Any]) -> Manifest:
-    """Return a manifest with changed fields and the key that they give."""
-    fields = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
-    unfinished = Manifest(**{**fields, **changes})
-    return Manifest(**{**fields, **changes, "key": manifest_key(unfinished)})
-
-
-def write_model(store: Path, corpus: Manifest, seed: int) -> None:
-    """Write a valid artifact of kind ``model`` with one small file."""
-    data = f"weights of seed {seed}".encode()
-    files = {"weights.safetensors": FileEntry(size=len(data), sha256=sha256_bytes(data))}
-    scores = dict.fromkeys(("id_val", "id_test", "ood_val", "ood_test"), 50.0 + seed % 40)
-    selection = {rule: {"epoch": 9, **scores} for rule in ("last", "ood_val", "id_val")}
-    quality = {"metric": "accuracy", "selected": "last", "selection": selection}
-    role = "corpus" if corpus.stage == "generate" else "source"
-    unfinished = Manifest(
-        kind="model",
-        key="",
-        digest=files_digest(files),
-        stage="train",
-        stage_version=3,
-        config={"seed": seed, "epochs": 100, "width": 300, "learning_rate": 0.001},
-        parents=(parent_of(role, corpus),),
-        seeds={"train": seed},
-        files=files,
-        counts={"graphs": 600},
-        summary={"name": "motif-size", "quality": quality},
-    )
-    manifest = with_key(unfinished, {})
-    folder = store / "model" / manifest.key[:NAME_LENGTH]
-    folder.mkdir(parents=True)
-    (folder / "weights.safetensors").write_bytes(data)
-    (folder / MANIFEST).write_bytes(encode_manifest(manifest))
 
 
 if __name__ == "__main__":
