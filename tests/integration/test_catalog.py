@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shutil
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -473,12 +474,18 @@ GO = """new Promise((done) => {{
 }})"""
 
 
+@pytest.fixture
+def site_copy(site, tmp_path):
+    """A copy of the catalog: the browser writes its profile next to a page."""
+    return Path(shutil.copytree(site, tmp_path / "site"))
+
+
 @needs_browser
-def test_search_filters_and_sorting_work_from_a_file(site, artifacts):
+def test_search_filters_and_sorting_work_from_a_file(site_copy, artifacts):
     key = artifacts["generate"].key
     sorted_names = "[...document.querySelectorAll('#list tbody td.num')].map((c) => c.textContent)"
     result = open_page(
-        site / "index.html",
+        site_copy / "index.html",
         [
             SHOWN,
             TYPE.format(text="best-corpus", shown=SHOWN),
@@ -513,8 +520,9 @@ def test_search_filters_and_sorting_work_from_a_file(site, artifacts):
 
 @needs_browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_pages_fit_the_width_of_the_screen(site, artifacts, width):
-    for path in (site / "index.html", *(page(site, artifacts[n]) for n in ("generate", "nodes"))):
+def test_pages_fit_the_width_of_the_screen(site_copy, artifacts, width):
+    corpora = [page(site_copy, artifacts[name]) for name in ("generate", "nodes")]
+    for path in (site_copy / "index.html", *corpora):
         overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         result = open_page(path, [overflow], width=width, dark=width < 700)
         assert result.errors == []
