@@ -1,9 +1,13 @@
 """`gsx catalog`: the pages of a real store are complete, linked, escaped, and work in a browser."""
 
+import functools
 import html
+import http.server
 import json
 import re
 import shutil
+import subprocess
+import threading
 from pathlib import Path
 
 import msgspec
@@ -537,3 +541,27 @@ def test_hostile_names_run_nothing_in_a_browser(tmp_path):
         result = open_page(path, ["document.querySelectorAll('img').length"])
         assert result.errors == []
         assert result.values == [0]
+
+
+@needs_browser
+def test_the_site_works_on_a_web_server_with_a_search_in_the_address(site, tmp_path):
+    handler = functools.partial(QuietHandler, directory=site)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/index.html#q=seed%3D1&kind=model"
+        flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+                 "--no-first-run", "--virtual-time-budget=2000")  # fmt: skip
+        words = [CHROMIUM, *flags, f"--user-data-dir={tmp_path}", "--dump-dom", address]
+        dom = subprocess.run(words, capture_output=True, timeout=120, check=True).stdout.decode()
+        server.shutdown()
+    rows = re.findall(r'<tr role="row"( hidden="")?><td', dom)
+    assert len(rows) == 9
+    assert rows.count("") == 1
+    assert ">1 of 9 artifacts<" in dom
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves files without messages."""
+
+    def log_message(self, *_):
+        """Print nothing."""
