@@ -19,18 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lib import harness, memory
+from lib.synthetic_models import write_model
 
 from gsx.cli.main import main as gsx
-from gsx.storage.artifacts.digest import sha256_bytes
-from gsx.storage.artifacts.manifest import (
-    MANIFEST,
-    FileEntry,
-    Manifest,
-    Parent,
-    encode_manifest,
-    files_digest,
-    manifest_key,
-)
 from gsx.storage.artifacts.store import Store
 
 NAME = "large_store"
@@ -91,35 +82,6 @@ def build_store(store: Path, count: int) -> str:
     for number in range(count - len(corpora)):
         write_model(store, corpora[number % len(corpora)].manifest, number)
     return corpora[0].key
-
-
-def write_model(store: Path, corpus: Manifest, seed: int) -> None:
-    """Write a valid artifact of kind ``model`` with one small file."""
-    data = f"weights of seed {seed}".encode()
-    files = {"weights.safetensors": FileEntry(size=len(data), sha256=sha256_bytes(data))}
-    unfinished = Manifest(
-        kind="model",
-        key="",
-        digest=files_digest(files),
-        stage="train",
-        stage_version=1,
-        config={"seed": seed, "epochs": 100, "width": 300, "learning_rate": 0.001},
-        parents=(Parent(role="source", kind="corpus", key=corpus.key, digest=corpus.digest),),
-        seeds={"train": seed},
-        files=files,
-        summary={"name": "motif-size", "quality": {"metric": "accuracy", "score": 50.0}},
-    )
-    key = manifest_key(unfinished)
-    manifest = Manifest(
-        **{
-            name: key if name == "key" else getattr(unfinished, name)
-            for name in unfinished.__struct_fields__
-        }
-    )
-    folder = store / "model" / key[:32]
-    folder.mkdir(parents=True)
-    (folder / "weights.safetensors").write_bytes(data)
-    (folder / MANIFEST).write_bytes(encode_manifest(manifest))
 
 
 def run_command(words: Sequence[str], store: Path) -> dict[str, float]:

@@ -46,6 +46,7 @@ BENCHMARKS: dict[str, tuple[Run, ...]] = {
     "writer": (Run(),),
     "share": (Run(), Run(("--only-molecules",), raw=(HIV,))),
     "large_store": (Run(),),
+    "catalog": (Run(),),
     "loader": (Run(packages=("litdata", "webdataset")),),
     "distributed_loading": (Run(),),
     "memory": (Run(),),

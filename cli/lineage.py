@@ -26,7 +26,7 @@ def lineage(artifact: str, *, svg: Path | None, store: str | None, as_json: bool
     artifact_store = Store.at(store)
     ancestors = list(walk_lineage(artifact_store, artifact_store.resolve(artifact)))
     if svg is not None:
-        from gsx.cli.lineage_svg import lineage_svg
+        from gsx.pipeline.lineage_svg import lineage_svg
         from gsx.storage.artifacts.atomic_files import atomic_write, translate_os_errors
         from gsx.storage.sharing.atomic_directory import require_file_target
 

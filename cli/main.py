@@ -12,6 +12,7 @@ import click
 
 from gsx import __version__
 from gsx.cli.augment import augment
+from gsx.cli.catalog import catalog
 from gsx.cli.compare import compare
 from gsx.cli.datasets import datasets
 from gsx.cli.demo import demo
@@ -71,6 +72,7 @@ for _command in (
     tune,
     export,
     report,
+    catalog,
     run,
     datasets,
     recipes,

@@ -41,6 +41,13 @@ from gsx.cli.train_options import TrainCommand, precision_option, training_optio
     is_flag=True,
     help="Store predictions for test splits instead of scores; `gsx unseal` scores them.",
 )
+@click.option(
+    "--log",
+    multiple=True,
+    metavar="KIND:TARGET",
+    help="Show curves while training: tensorboard:DIR, csv:FILE, or a kind of an installed "
+    "package; repeatable.",
+)
 @click.option("--results", metavar="DIR", type=click.Path(), help="Also write a result file here.")
 @click.option("--method", metavar="NAME", help="Name of the method in the result file.")
 @run_options

@@ -89,14 +89,14 @@ def list_store(
     """
     entries = list(store.entries())
     _check_kind(condition.kind, {kind for kind, _, _ in entries})
-    tags = _tags_by_content(store)
+    tags = tags_by_content(store)
     rows, damaged = [], []
     for entry in entries:
         if condition.kind not in (None, entry[0]):
             continue
         folder = store.folder(*entry)
         try:
-            row = _describe(store.peek_at(folder), tags)
+            row = describe_artifact(store.peek_at(folder), tags)
         except ArtifactError as error:
             damaged.append({"path": folder.url, "what": str(error)})
             continue
@@ -178,16 +178,18 @@ def _check_kind(kind: str | None, present: set[str]) -> None:
         raise UsageError(f"no artifacts of the kind `{kind}` exist. {did_you_mean(kind, known)}")
 
 
-def _tags_by_content(store: Store) -> dict[tuple[str, str, str], list[str]]:
+def tags_by_content(store: Store) -> dict[tuple[str, str, str], list[str]]:
+    """Return kind, key and digest of every tagged artifact → its tags."""
     tags: dict[tuple[str, str, str], list[str]] = {}
     for name, tag in read_tags(store.location).items():
         tags.setdefault((tag.kind, tag.key, tag.digest), []).append(name)
     return tags
 
 
-def _describe(
+def describe_artifact(
     artifact: Artifact, tags: Mapping[tuple[str, str, str], Sequence[str]]
 ) -> ListedArtifact:
+    """Return the facts of an artifact, given the tags of its store."""
     manifest = artifact.manifest
     metric, scores = None, {}
     if manifest.kind == "model":

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from gsx.pipeline.recipe_values import ALIASES, BRIDGE_MODELS, SOURCES
+from gsx.pipeline.recipe_values import ALIASES, BRIDGE_MODELS, COMMAND_LINE_ONLY, SOURCES
 from gsx.pipeline.stage_order import STAGES
 from gsx.stages.stage import Stage
 from gsx.stages.train.algorithms.options import OPTIONS
@@ -56,7 +56,8 @@ def recipe_file_reference() -> str:
 
 def _section(stage: Stage) -> Iterator[str]:
     yield f"## [{stage.name}]\n\nOptions of {_MEANINGS[stage.name]}.\n"
-    fields = msgspec.structs.fields(stage.config)
+    hidden = COMMAND_LINE_ONLY.get(stage.name, frozenset())
+    fields = [f for f in msgspec.structs.fields(stage.config) if f.name not in hidden]
     if not fields:
         yield "It has no options.\n"
         return

@@ -22,6 +22,9 @@ SOURCES = ("smiles", "tu", "ogb", "pyg", "good", "nodes")
 """Options of ``gsx prepare`` that name a file of user data."""
 BRIDGE_MODELS = ("vae", "diffusion")
 """Values of ``--bridges`` that name a bridge model."""
+COMMAND_LINE_ONLY: Mapping[str, frozenset[str]] = {"train": frozenset({"log"})}
+"""Options that a recipe cannot have, by section: they write outside of the store, and a recipe may
+come from somebody else."""
 _BOTH = {"both": ["parquet", "zarr"]}
 
 
@@ -29,9 +32,7 @@ def as_config_options(document: Mapping[str, Any], where: str) -> dict[str, Any]
     """Return the sections of a recipe with the names and values of configs."""
     sections = {name: dict(options) for name, options in document.items()}
     for name, options in sections.items():
-        for alias, option in ALIASES.get(name, {}).items():
-            if alias in options:
-                _rename(options, alias, option, f"{where} [{name}]")
+        _use_config_names(name, options, f"{where} [{name}]")
         if "format" in options:
             _rename(options, "format", "formats", f"{where} [{name}]")
         if isinstance(formats := options.get("formats"), str):
@@ -45,6 +46,18 @@ def as_config_options(document: Mapping[str, Any], where: str) -> dict[str, Any]
             raise RecipeError(f"{where} [train]: give `source_only` or `augmented`, not both.")
         train["augmented"] = not train.pop("source_only")
     return sections
+
+
+def _use_config_names(section: str, options: dict[str, Any], where: str) -> None:
+    """Rename options to those of the config; reject those of the command line alone."""
+    for option in COMMAND_LINE_ONLY.get(section, frozenset()) & options.keys():
+        raise RecipeError(
+            f"{where}: `{option}` is not an option of recipes, because it writes outside of the "
+            f"store. Use `gsx {section} --{option}`."
+        )
+    for alias, option in ALIASES.get(section, {}).items():
+        if alias in options:
+            _rename(options, alias, option, where)
 
 
 def _rename(options: dict[str, Any], alias: str, option: str, where: str) -> None:

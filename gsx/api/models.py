@@ -234,12 +234,14 @@ def train(
         "origins": (),
         "evaluate": None,
         "seal": False,
+        "log": (),
         **given,
         "seed": seed,
     }
     if augmented is not None:
         complete["source_only"] = not augmented
     complete["origins"] = as_tuple(complete["origins"]) or ()
+    complete["log"] = as_tuple(complete["log"]) or ()
     model = train_model(
         corpus_artifact(where, corpus, session.store),
         complete,

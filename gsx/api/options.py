@@ -251,6 +251,7 @@ class TrainOptions(TrainingOptions, BuildOptions, total=False):
     origins: Names | None
     evaluate: Literal["all", "validation", "sealed"] | None
     seal: bool
+    log: Names
 
 
 class CompareOptions(TrainingOptions, OutputOptions, total=False):

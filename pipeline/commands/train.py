@@ -11,6 +11,7 @@ from gsx.pipeline.commands.option_values import Options
 from gsx.pipeline.commands.session import Session, StepResult
 from gsx.stages.train.presets import options_for
 from gsx.stages.train.result_file import scores_of, write_result
+from gsx.stages.train.trackers import log_model
 from gsx.storage.artifacts.store import Artifact
 from gsx.storage.corpora.corpus import Corpus
 from gsx.storage.corpora.portable_copies import identity
@@ -71,6 +72,8 @@ def train(
     step = session.run_stage("train", {**stage_options, "source": source}, {source: corpus})
     if step is None:
         return None
+    if step.built.reused and options.get("log"):  # it was not trained now
+        log_model(step.built.artifact, options["log"])
     path = None
     if result_file is not None:
         path = write_result(

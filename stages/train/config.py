@@ -111,6 +111,9 @@ class TrainConfig(AlgorithmOptions, frozen=True, kw_only=True, forbid_unknown_fi
     """Precision of dense matrix products in training; evaluation always uses float32."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device; ``auto`` uses a GPU if there is one."""
+    log: tuple[str, ...] = ()
+    """Where curves appear during training, as ``KIND:TARGET``: ``tensorboard:DIR``, ``csv:FILE``.
+    Not part of the key."""
 
     @classmethod
     def quick(cls) -> TrainConfig:
@@ -176,6 +179,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
         )
     _check_sampling(config)
     _check_classical(config)
+    _check_log(config)
     values = {name: getattr(config, name) for name in OPTIONS}
     return msgspec.structs.replace(config, **resolve_options(config.learner, values))
 
@@ -203,6 +207,13 @@ def _check_classical(config: TrainConfig) -> None:
             )
     if config.strength is not None and not 0 < config.strength < float("inf"):
         raise UsageError(f"strength must be positive; got {config.strength}")
+
+
+def _check_log(config: TrainConfig) -> None:
+    if config.log:
+        from gsx.stages.train.trackers import check_targets
+
+        check_targets(config.log)
 
 
 def _check_sampling(config: TrainConfig) -> None:

@@ -7,6 +7,7 @@ subgraphs contribute to gradients.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -94,6 +95,7 @@ def run(
         return run_classical(config, inputs, draft)
     from gsx.stages.nn.device import resolve_device
     from gsx.stages.train.curves_svg import curves_svg
+    from gsx.stages.train.trackers import open_trackers, run_name
     from gsx.stages.train.trainer import fit
 
     preflight(config, inputs)
@@ -108,7 +110,9 @@ def run(
     def report_epochs(epochs: int, note: str) -> None:
         progress(epochs * items, total, note)
 
-    result = fit(config, shape, data, device, draft, report_epochs)
+    run = run_name(info.name, config.learner, config.seed, draft.root.name)
+    open_tracker = partial(open_trackers, config.log, run)
+    result = fit(config, shape, data, device, draft, report_epochs, open_tracker)
     for rule, selected in result.selected.items():
         draft.write_arrays(WEIGHTS[rule], selected.weights)
     selection = selection_scores(result)
@@ -242,6 +246,6 @@ STAGE = Stage(
     run=run,
     one_thread=True,
     seeds=lambda config: {"train": config.seed},
-    local_options=("device",),
+    local_options=("device", "log"),
     added_options=ADDED_OPTIONS,
 )

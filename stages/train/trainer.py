@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from gsx.stages.train.ema import EMA
 from gsx.stages.train.evaluator import DivergedError, Evaluator, can_deduplicate_nodes
 from gsx.stages.train.metrics import is_better
 from gsx.stages.train.node_data import NodeEvaluator, NodeSampler, NodeTrainingData
+from gsx.stages.train.trackers import Tracker, TrackerSet, tracked_values
 from gsx.storage.artifacts.draft import Draft
 from gsx.table import GraphTable
 
@@ -71,11 +73,12 @@ def fit(
     device: torch.device,
     draft: Draft,
     progress: Callable[[int, str], None],
+    open_tracker: Callable[[int], Tracker] = lambda _: TrackerSet(()),
 ) -> TrainingResult:
     """Train a network and evaluate every split after every epoch.
 
     Resumes from a checkpoint in ``draft``. ``progress`` receives the number of finished epochs
-    and a note.
+    and a note. ``open_tracker`` gets the first epoch that is trained now.
     """
     network = build_network(
         shape,
@@ -94,26 +97,24 @@ def fit(
     first_epoch = checkpoint.restore(draft, trainer, result, config.epochs)
     if first_epoch:
         progress(first_epoch, f"resumed after epoch {first_epoch} of {config.epochs}")
-    for epoch in range(first_epoch, config.epochs):
-        learning_rate = trainer.learning_rate(epoch * trainer.steps_per_epoch)
-        evaluated = network if ema is None else ema.network
-        try:
-            loss = trainer.train_epoch(epoch)
-            scores = evaluate(evaluated, epoch)
-            _require_finite_weights(network, epoch)
-        except DivergedError as error:
-            path = checkpoint.checkpoint_path(draft, epoch)
-            kept = f"The last good checkpoint is {path}" if path else "There is no checkpoint yet"
-            raise StageError(
-                f"training diverged: {error}. Lower `learning_rate` or `penalty`. No model was "
-                f"published. {kept}."
-            ) from error
-        result.curves.append(
-            {"epoch": epoch, "loss": loss, "learning_rate": learning_rate, **scores}
-        )
-        _select(result, evaluated, scores, epoch, data.metric)
-        checkpoint.save(draft, trainer, result)
-        progress(epoch + 1, _epoch_note(epoch, config.epochs, loss, scores))
+    with closing(open_tracker(first_epoch)) as tracker:
+        for epoch in range(first_epoch, config.epochs):
+            learning_rate = trainer.learning_rate(epoch * trainer.steps_per_epoch)
+            evaluated = network if ema is None else ema.network
+            try:
+                loss = trainer.train_epoch(epoch)
+                scores = evaluate(evaluated, epoch)
+                _require_finite_weights(network, epoch)
+            except DivergedError as error:
+                raise _diverged(error, draft, epoch) from error
+            result.curves.append(
+                {"epoch": epoch, "loss": loss, "learning_rate": learning_rate, **scores}
+            )
+            # Before the checkpoint: a resumed run replaces this step, but never misses one.
+            tracker.log_scores(epoch, tracked_values(result.curves[-1], data.metric))
+            _select(result, evaluated, scores, epoch, data.metric)
+            checkpoint.save(draft, trainer, result)
+            progress(epoch + 1, _epoch_note(epoch, config.epochs, loss, scores))
     checkpoint.discard(draft, config.epochs)
     return result
 
@@ -122,6 +123,16 @@ def _epoch_note(epoch: int, epochs: int, loss: float, scores: Mapping[str, float
     """Return number, loss and validation scores of an epoch; test scores are not for watching."""
     shown = [f"{split} {scores[split]:.2f}" for split in ("id_val", "ood_val") if split in scores]
     return ", ".join([f"epoch {epoch + 1}/{epochs}", f"loss {loss:.4g}", *shown])
+
+
+def _diverged(error: DivergedError, draft: Draft, epoch: int) -> StageError:
+    """Return the error of a diverged run, which names the last checkpoint."""
+    path = checkpoint.checkpoint_path(draft, epoch)
+    kept = f"The last good checkpoint is {path}" if path else "There is no checkpoint yet"
+    return StageError(
+        f"training diverged: {error}. Lower `learning_rate` or `penalty`. No model was published. "
+        f"{kept}."
+    )
 
 
 def build_algorithm(

@@ -8,6 +8,7 @@ import pytest
 from gsx.errors import RecipeError
 from gsx.pipeline.recipe import parse_recipe
 from gsx.pipeline.recipe_reference import field_meanings, recipe_file_reference
+from gsx.pipeline.recipe_values import COMMAND_LINE_ONLY
 from gsx.pipeline.stage_order import STAGES
 from gsx.stages.train.algorithms.options import OPTIONS
 from tests.support.artifacts import gsx
@@ -76,7 +77,8 @@ def test_every_option_of_every_section_is_documented():
         section = page.partition(f"## [{stage.name}]")[2].partition("\n## [")[0]
         for field in msgspec.structs.fields(stage.config):
             assert meanings.get(field.name) or field.name in OPTIONS, (stage.name, field.name)
-            assert f"\n| `{field.name}` | " in section
+            listed = field.name not in COMMAND_LINE_ONLY.get(stage.name, ())
+            assert (f"\n| `{field.name}` | " in section) is listed
 
 
 def test_the_command_line_accepts_the_values_of_recipes(tmp_path):
@@ -96,3 +98,9 @@ def test_a_run_prints_the_scores_of_its_model(tmp_path):
     steps = json.loads(gsx(*words, "--json").out)["steps"]
     assert "ood_test" in steps[-1]["scores"]["selection"]["last"]
     assert "scores" not in steps[0]
+
+
+def test_a_recipe_cannot_write_outside_of_the_store(tmp_path):
+    text = '[prepare]\ndataset = "motif-size"\n[train]\nlog = ["csv:/tmp/x.csv"]\n'
+    with pytest.raises(RecipeError, match=r"r.toml \[train\]: `log` is not an option of recipes"):
+        parse_recipe(text, "r.toml")

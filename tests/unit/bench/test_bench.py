@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gsx.storage.artifacts.store import Store
+from tests.support.artifacts import gsx, motif
+
 BENCH = Path(__file__).parents[3] / "bench"
 SCRIPTS = sorted(path.stem for path in BENCH.glob("*.py") if path.stem != "run")
 RESULTS = sorted(path.stem for path in (BENCH / "results").iterdir())
@@ -183,3 +186,16 @@ def test_interleaved_works_run_once_per_round_in_order():
     seconds = harness.interleave(works, 3)
     assert order == ["a", "b"] * 3
     assert [len(values) for values in seconds.values()] == [3, 3]
+
+
+def test_synthetic_models_are_valid_artifacts(tmp_path):
+    """Commands of the large store must list them, not report damage."""
+    from lib.synthetic_models import write_model
+
+    corpus = motif(Store.at(tmp_path)).manifest
+    keys = [write_model(tmp_path, corpus, seed).key for seed in (0, 1)]
+    result = gsx("ls", "--kind", "model", "--store", tmp_path, "--json")
+    assert result.code == 0, result.err
+    rows = json.loads(result.out)["artifacts"]
+    assert {row["key"] for row in rows} == set(keys)
+    assert [row["scores"]["ood_val"] for row in rows if row["options"]["seed"] == 1] == [51.0]

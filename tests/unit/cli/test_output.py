@@ -146,7 +146,7 @@ def test_names_of_artifacts_are_printable(tmp_path):
 def test_commands_print_through_one_module():
     """Nothing else in the package prints, except code that runs in other processes."""
     printing = re.compile(r"\bclick\.s?echo\(|(?<![\w.])print\(|\bsys\.std(out|err)\.write\(")
-    allowed = {"cli/output.py", "stages/export/templates/load_pyg.py"}
+    allowed = {"cli/demo.py", "cli/output.py", "stages/export/templates/load_pyg.py"}
     found = {
         path.relative_to(ROOT).as_posix()
         for folder in ("cli", "pipeline", "stages", "storage")

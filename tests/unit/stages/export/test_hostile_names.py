@@ -14,8 +14,8 @@ import yaml
 from markdown_it import MarkdownIt
 
 from gsx import schema
-from gsx.cli.lineage_svg import lineage_svg
 from gsx.errors import ArtifactError, MoleculeError
+from gsx.pipeline.lineage_svg import lineage_svg
 from gsx.stages.export.formats import EXPORT_FORMATS, molecules
 from gsx.stages.export.request import ExportRequest
 from gsx.stages.report.html import document, section, table

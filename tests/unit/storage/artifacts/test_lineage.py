@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gsx.cli.lineage_svg import BOX_HEIGHT, lineage_svg
 from gsx.errors import ArtifactError, UsageError
 from gsx.pipeline.commands.transfer import ancestor_locations
+from gsx.pipeline.lineage_svg import BOX_HEIGHT, lineage_svg
 from gsx.stages.report.page import _parents_first
 from gsx.storage.artifacts.lineage import Ancestor, descendants, lineage_manifests, walk_lineage
 from gsx.storage.artifacts.manifest import Parent
@@ -219,12 +219,12 @@ def test_cycles_ladders_and_chains_end(parents_of, root, monkeypatch):
     manifests = lineage_manifests(claimed, claimed.artifact(root))
     assert len(manifests) == len({manifest.key for manifest in manifests}) > 2
     assert len(descendants(claimed, claimed.artifact(root))) <= len(parents_of)
-    monkeypatch.setattr("gsx.cli.lineage_svg.MAX_BOXES", 1000)
-    monkeypatch.setattr("gsx.cli.lineage_svg._passes_behind", lambda *_: False)
+    monkeypatch.setattr("gsx.pipeline.lineage_svg.MAX_BOXES", 1000)
+    monkeypatch.setattr("gsx.pipeline.lineage_svg._passes_behind", lambda *_: False)
     assert lineage_svg(ancestors).count("<g>") == len({a.key for a in ancestors})
     assert len(_parents_first(manifests)) == len(manifests)
     monkeypatch.setattr(
-        "gsx.storage.artifacts.verify_files.read_manifest",
+        "gsx.pipeline.commands.transfer.read_manifest",
         lambda location: claimed.artifact(location.url).manifest,
     )
     claimed.folder = lambda _, key: SimpleNamespace(url=key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gsx.errors import UsageError
@@ -12,7 +12,7 @@ from gsx.escape import printable
 if TYPE_CHECKING:
     from gsx.storage.artifacts.lineage import Ancestor
 
-BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN, LANE_HEIGHT = 190, 52, 70, 24, 16, 14
+BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN, LANE_HEIGHT = 214, 52, 70, 24, 16, 14
 MAX_BOXES = 200
 """Largest drawing; larger ones are not legible."""
 CURVE_SAMPLES = 64
@@ -26,14 +26,23 @@ def escape(text: str) -> str:
     return html.escape(printable(text))
 
 
-def lineage_svg(ancestors: Sequence[Ancestor]) -> str:
+def can_draw(ancestors: Sequence[Ancestor]) -> bool:
+    """Return whether a lineage is small enough to be drawn."""
+    return len({a.key for a in ancestors}) <= MAX_BOXES and len(ancestors) <= 2 * MAX_BOXES
+
+
+def lineage_svg(
+    ancestors: Sequence[Ancestor], links: Mapping[str, str] | None = None, current: str = ""
+) -> str:
     """Draw every artifact once, with an arrow from each input to the artifact built from it.
 
     An arrow is labelled with the role of the input, unless that equals its kind. An arrow that
-    would pass behind a box runs around all boxes, in a lane below them.
+    would pass behind a box runs around all boxes, in a lane below them. ``ancestors`` may hold
+    several lineages. With ``links`` (key → URL), boxes are links with classes for CSS;
+    ``current`` is the key of the box to emphasize.
     """
     parents = _parents(ancestors)
-    if len(parents) > MAX_BOXES or len(ancestors) > 2 * MAX_BOXES:
+    if not can_draw(ancestors):
         raise UsageError(
             f"--svg draws at most {MAX_BOXES} artifacts and {2 * MAX_BOXES} arrows; this lineage "
             f"has {len(parents)} and {len(ancestors)}. Leave --svg out."
@@ -78,7 +87,13 @@ def lineage_svg(ancestors: Sequence[Ancestor]) -> str:
         f'<rect width="{width}" height="{height:g}" fill="#fbfaf7"/>',
     ]
     lines += arrows
-    lines += [_box(corners[key], by_key[key]) for key in parents]
+    boxes = {key: _box(corners[key], by_key[key]) for key in parents}
+    if links is not None:
+        boxes = {
+            key: _link(box, by_key[key], links.get(key), is_current=key == current)
+            for key, box in boxes.items()
+        }
+    lines += boxes.values()
     return "\n".join([*lines, "</svg>\n"])
 
 
@@ -177,3 +192,12 @@ def _box(corner: Point, ancestor: Ancestor) -> str:
         f'<text x="{left:g}" y="{key_y:g}" fill="#1d2329" font-size="12">'
         f"{escape(ancestor.key[:12])} {escape(origin)}</text></g>"
     )
+
+
+def _link(box: str, ancestor: Ancestor, url: str | None, *, is_current: bool) -> str:
+    """Return a box as a link with classes; without a URL, it has classes only."""
+    classes = f"box {escape(ancestor.kind)}{' current' if is_current else ''}"
+    if url is None:
+        return f'<g class="{classes}">{box}</g>'
+    here = ' aria-current="page"' if is_current else ""
+    return f'<a class="{classes}" href="{escape(url)}"{here}>{box}</a>'
