@@ -104,7 +104,7 @@ def hash_lines(folder: Path, requirements: list[str]) -> dict[str, list[str]]:
         "--universal",
         "--no-deps",
         "--python-version",
-        "3.11",
+        "3.11.5",  # older patch releases lack a package of the documentation site
         "--quiet",
     )
     text = run(uv, "pip", "compile", *options, folder / "pinned.txt")
