@@ -76,7 +76,9 @@ def plan_confirmation(
         step_seconds = batch_size * mean_edges * SECONDS_PER_EDGE[backbone]
         step_seconds += SECONDS_PER_STEP[backbone]
     for seeds, compared in product((PLANNED_SEEDS, MIN_SEEDS), range(finalists, 0, -1)):
-        run_seconds = budget / ((compared + 1) * seeds)
+        later = min(compared, KEPT[MIN_SEEDS])  # recipes that get more than MIN_SEEDS seeds
+        needed = (compared + 1) * MIN_SEEDS + (later + 1) * (seeds - MIN_SEEDS)
+        run_seconds = budget / needed
         steps = min(int((run_seconds - SECONDS_PER_RUN) / step_seconds), MAX_STEPS)
         if steps >= MIN_STEPS:
             network = NetworkOptions(

@@ -24,6 +24,11 @@ REPLICATES = 3
 STRENGTHS = (10.0, 1.0, 0.1, 0.01)
 COUNTS: tuple[Literal["log", "shares"], ...] = ("log", "shares")
 MAX_FINALISTS = 4
+FAMILIES = (
+    "grow", "combine", "features", "both", "swap", "shrink", "splice", "mixup", "perturb",
+)  # fmt: skip
+"""Order of the families that the screen cannot separate from `none`: those that leave the training
+range, then those that recombine training graphs, then those that perturb them."""
 HOPELESS = 0.05
 """Candidates that are better than `none` with a lower probability are not confirmed."""
 
@@ -104,12 +109,24 @@ def _choose_linear(
 
 
 def finalists(differences: Mapping[str, Difference]) -> tuple[str, ...]:
-    """Return the recipes to confirm: the best of each family, unless it is clearly worse."""
+    """Return the recipes to confirm: the best of each family, unless it is clearly worse.
+
+    Recipes whose interval is above zero come first, the best one first. The others follow in the
+    order of their families: where linear models cannot separate recipes, for example because they
+    predict almost all validation labels anyway, their differences are noise. The budget may be
+    enough for the first finalists only.
+    """
     best: dict[str, str] = {}
     for name, value in differences.items():
         family = named_recipe(name).family
         if family not in best or value.mean > differences[best[family]].mean:
             best[family] = name
     kept = [name for name in best.values() if differences[name].probability >= HOPELESS]
-    kept.sort(key=lambda name: (-differences[name].mean, name))
-    return tuple(kept[:MAX_FINALISTS])
+
+    def rank(name: str) -> tuple[bool, float, str]:
+        difference = differences[name]
+        if difference.low > 0:
+            return (False, -difference.mean, name)
+        return (True, FAMILIES.index(named_recipe(name).family), name)
+
+    return tuple(sorted(kept, key=rank)[:MAX_FINALISTS])

@@ -77,7 +77,7 @@ def _summary(evidence: Evidence) -> dict[str, object]:
 STAGE = Stage(
     module=__name__,
     name="recommend",
-    version=1,
+    version=2,
     kind="recommendation",
     config=RecommendConfig,
     json_files=json_files,

@@ -3,11 +3,12 @@
 import pytest
 
 from gsx.errors import RecipeError, UsageError
+from gsx.pipeline.named_recipes import named_recipes
 from gsx.pipeline.recipe import parse_config
 from gsx.pipeline.recommend.config import parse_duration
 from gsx.pipeline.recommend.confirm import MAX_STEPS, MIN_STEPS, plan_confirmation
 from gsx.pipeline.recommend.decide import Difference
-from gsx.pipeline.recommend.screen import finalists
+from gsx.pipeline.recommend.screen import FAMILIES, finalists
 from gsx.stages.prepare.synthetic import motif
 
 INFO = motif.corpus_info("motif-size")
@@ -81,7 +82,20 @@ def test_finalists_are_the_best_of_their_families():
         "featx": difference(0.5, 0.6),
         "g-mixup": difference(0.1, 0.5),
     }
-    assert finalists(values) == ("grow", "combine-any", "featx", "g-mixup")
+    assert finalists(values) == ("grow", "combine-any", "featx", "swap")
+
+
+def test_finalists_that_the_screen_cannot_separate_follow_the_order_of_families():
+    values = {
+        "mask-feature": difference(0.0, 0.5),
+        "shrink": difference(0.8, 0.75),
+        "grow": difference(-0.01, 0.4),
+    }
+    assert finalists(values) == ("grow", "shrink", "mask-feature")
+    better = {**values, "mask-feature": difference(1.5, 0.99)}
+    assert finalists(better) == ("mask-feature", "grow", "shrink")
+    families = {recipe.family for recipe in named_recipes().values() if recipe.name != "none"}
+    assert set(FAMILIES) == families
 
 
 def test_there_may_be_no_finalist():
