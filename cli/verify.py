@@ -70,7 +70,7 @@ def verify(
             for problem in report.problems:
                 first, *others = problem.what.split("\n")
                 # Messages about signatures name the file themselves.
-                where = "" if problem.path == SIGNATURE else f"{problem.path} "
+                where = "" if SIGNATURE in problem.what else f"{problem.path} "
                 echo(f"         {where}{first}", *(f"         {line}" for line in others))
     if not ok:
         raise click.exceptions.Exit(3)

@@ -11,9 +11,7 @@ import os
 from pathlib import Path
 
 from gsx.errors import ArtifactError
-from gsx.storage.artifacts.safe_files import make_directory, open_directory
-
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from gsx.storage.artifacts.safe_files import append_text, make_directory
 
 
 class EventLog:
@@ -34,10 +32,7 @@ class EventLog:
             folder = self.path.parent
             folder.parent.mkdir(parents=True, exist_ok=True)
             make_directory(folder.parent, folder.name)  # not a link to another folder
-            with open_directory(folder.parent, folder.name) as parent:
-                descriptor = os.open(self.path.name, _APPEND, 0o666, dir_fd=parent)
-            with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as stream:
-                stream.write(line + "\n")
+            append_text(folder.parent, f"{folder.name}/{self.path.name}", line + "\n")
         except (OSError, ArtifactError):
             self._writable = (
                 False  # a full or read-only disk is reported where artifacts are written

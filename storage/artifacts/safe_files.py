@@ -27,6 +27,7 @@ MAX_DEPTH = 64
 """Maximum depth of directories below one root."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not block
 _TICK_NS = 20_000_000
 """Resolution of file timestamps on common file systems."""
@@ -71,6 +72,17 @@ def open_regular(root: Path, name: str) -> BinaryIO:
         os.close(descriptor)
         raise ArtifactError(_not_regular(root / name, "not a file"))
     return os.fdopen(descriptor, "rb")
+
+
+def append_text(root: Path, name: str, text: str) -> None:
+    """Append text to the regular file ``name`` below ``root``; create it if it is missing."""
+    folder, _, base = name.rpartition("/")
+    with open_directory(root, folder) as parent:
+        descriptor = os.open(base, _APPEND, 0o666, dir_fd=parent)
+    with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ArtifactError(_not_regular(root / name, "not a file"))
+        stream.write(text)
 
 
 def open_user_file(path: Path) -> BinaryIO:

@@ -11,12 +11,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gsx.errors import ArtifactError, StoreError, UsageError
 from gsx.limits import LIST
+from gsx.storage.artifacts.folders import has_mode, is_path_or_url, subdirectories
 from gsx.storage.artifacts.lineage_records import read_recorded
 from gsx.storage.artifacts.location import Location, translate_remote_errors
 from gsx.storage.artifacts.manifest import KIND, MANIFEST, Manifest
@@ -124,14 +125,14 @@ class Store:
         yield from sorted(entries)
 
     def _local_entries(self) -> Iterator[tuple[str, str, int]]:
-        for kind in _subdirectories(self._require_folder(), missing_ok=(FileNotFoundError,)):
+        for kind in subdirectories(self._require_folder(), missing_ok=(FileNotFoundError,)):
             if KIND.fullmatch(kind):
                 yield from ((kind, *entry) for entry in self._local_folders(kind))
 
     def _require_folder(self) -> Path:
         """Return the local folder of the store; raise StoreError if it is a file."""
         root = Path(self.location.root)
-        if _has_mode(root, lambda mode: not stat.S_ISDIR(mode)):
+        if has_mode(root, lambda mode: not stat.S_ISDIR(mode)):
             raise StoreError(
                 f"{self.location.url} is a file, not a store.\n"
                 "Pass a directory with `--store DIR` or GSX_STORE."
@@ -152,7 +153,7 @@ class Store:
         A link is not an artifact.
         """
         root = self._require_folder()
-        matches = map(_FOLDER.fullmatch, _subdirectories(root / kind, prefix=name))
+        matches = map(_FOLDER.fullmatch, subdirectories(root / kind, prefix=name))
         return sorted(
             (match[1], int(match[2] or 1))
             for match in matches
@@ -224,7 +225,7 @@ class Store:
         """Open an artifact given by directory, URL, tag, key or key prefix."""
         location = self.locate(name, kind=kind)
         prefix = name.lower().partition(".g")[0]
-        key_prefix = prefix if not _is_path_or_url(name) and _HEX.fullmatch(prefix) else ""
+        key_prefix = prefix if not is_path_or_url(name) and _HEX.fullmatch(prefix) else ""
         artifact = self._open(location, key_prefix)
         if kind not in (None, artifact.manifest.kind):
             raise ArtifactError(
@@ -254,7 +255,7 @@ class Store:
 
     def locate(self, name: str, *, kind: str | None = None) -> Location:
         """Return the location of an artifact given as for ``resolve``, without reading it."""
-        if _is_path_or_url(name):
+        if is_path_or_url(name):
             self._require_unambiguous(name)
             return Location.at(name)
         tag = read_tag(self.location, name)
@@ -284,7 +285,7 @@ class Store:
 
     def _not_found(self, name: str, prefix: str, kind: str | None) -> ArtifactError:
         """Return the error for a name that no artifact of a kind has."""
-        if _has_mode(Path(name), stat.S_ISDIR):
+        if has_mode(Path(name), stat.S_ISDIR):
             return ArtifactError(
                 f"{name} is a directory without {MANIFEST}, so it is not an artifact.\n"
                 f"`gsx ls` lists the artifacts in {self.location.url}."
@@ -375,34 +376,3 @@ def _is_reusable(location: Location) -> bool:
     """Return whether an artifact was built in its store, or may replace a build."""
     origin = read_origin(location)
     return origin is None or origin.reusable
-
-
-def _subdirectories(
-    folder: Path,
-    missing_ok: tuple[type[OSError], ...] = (FileNotFoundError, NotADirectoryError),
-    prefix: str = "",
-) -> list[str]:
-    """Return the sorted names of the real directories in a directory; none if it is missing."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(
-                entry.name
-                for entry in entries
-                if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False)
-            )
-    except missing_ok:
-        return []
-    except OSError as error:
-        raise StoreError(f"cannot read the store {folder}: {error.strerror}") from error
-
-
-def _is_path_or_url(name: str) -> bool:
-    """Return whether ``name`` is a URL or a directory with a manifest, not a key."""
-    return "://" in name or _has_mode(Path(name) / MANIFEST, lambda mode: not stat.S_ISDIR(mode))
-
-
-def _has_mode(path: Path, test: Callable[[int], bool]) -> bool:
-    try:
-        return test(path.stat().st_mode)
-    except (OSError, ValueError):  # missing, too long, or not a valid path
-        return False

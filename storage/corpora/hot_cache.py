@@ -30,7 +30,7 @@ from gsx.schema import Axis, CorpusInfo
 from gsx.storage.artifacts.atomic_files import remove_tree, translate_os_errors
 from gsx.storage.artifacts.digest import readable_json
 from gsx.storage.artifacts.manifest import MANIFEST
-from gsx.storage.artifacts.safe_files import open_regular, remove_beneath, stamp_of
+from gsx.storage.artifacts.safe_files import append_text, open_regular, remove_beneath, stamp_of
 from gsx.storage.artifacts.verification_cache import cache_root
 from gsx.table import GraphTable, Values
 
@@ -338,31 +338,28 @@ def record_corpus(digest: str, corpus: Path | None) -> None:
 
     The record is a convenience: without it, a cache is built again.
     """
-    path = record_path(digest)
     if corpus is None or not hot_cache_dir(digest).is_dir():
         return
-    with contextlib.suppress(OSError):
-        if str(corpus.absolute()) not in _recorded(path):
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(str(corpus.absolute())) + "\n")
+    with contextlib.suppress(OSError, ArtifactError):
+        if str(corpus.absolute()) not in _recorded(digest):
+            line = json.dumps(str(corpus.absolute())) + "\n"
+            append_text(cache_root(), f"hot/{record_path(digest).name}", line)
 
 
 def is_used(digest: str) -> bool:
     """Return whether a recorded corpus of a cache still exists in a local directory."""
-    recorded = _recorded(record_path(digest))
+    recorded = _recorded(digest)
     return any((Path(corpus) / MANIFEST).is_file() for corpus in recorded)
 
 
-def _recorded(path: Path) -> list[str]:
-    """Return the corpora in a record; lines that are no text in JSON are ignored."""
+def _recorded(digest: str) -> list[str]:
+    """Return the corpora in the record of a cache; lines that are no text in JSON are ignored."""
     corpora: list[object] = []
-    if path.is_symlink() or not path.is_file():
-        return []
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        with path.open(encoding="utf-8") as file:
+    with contextlib.suppress(OSError, ArtifactError):
+        with open_regular(cache_root(), f"hot/{record_path(digest).name}") as file:
             lines = file.read(_MAX_RECORD).splitlines()
         for line in lines:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 corpora.append(json.loads(line))
     return [corpus for corpus in corpora if isinstance(corpus, str) and "\0" not in corpus]
 

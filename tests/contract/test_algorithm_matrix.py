@@ -67,7 +67,7 @@ def test_every_field_of_the_config_is_a_shared_option_or_an_option_of_an_algorit
         "source", "learner", "backbone", "width", "layers", "dropout", "epochs", "steps",
         "batch_size", "samples", "coverage", "learning_rate", "schedule", "milestone", "augmented",
         "origins", "weight_decay", "readout", "evaluate", "select", "counts", "strength",
-        "env_balanced", "average", "seed", "precision", "device",
+        "env_balanced", "average", "seed", "precision", "device", "log",
     }  # fmt: skip
 
 

@@ -9,10 +9,10 @@ import time
 import pytest
 
 COMMANDS = (
-    "augment", "compare", "datasets", "demo", "describe", "diff", "doctor", "evaluate", "export",
-    "fetch", "gc", "generate", "keygen", "lineage", "ls", "predict", "prepare", "pretrain",
-    "pull", "push", "recipes", "recommend", "report", "run", "show", "sign", "table", "tag",
-    "train", "tune", "unseal", "verify",
+    "augment", "catalog", "compare", "datasets", "demo", "describe", "diff", "doctor", "evaluate",
+    "export", "fetch", "gc", "generate", "keygen", "lineage", "ls", "predict", "prepare",
+    "pretrain", "pull", "push", "recipes", "recommend", "report", "run", "show", "sign", "table",
+    "tag", "train", "tune", "unseal", "verify",
 )  # fmt: skip
 
 

@@ -382,7 +382,7 @@ def test_a_store_without_write_permission_is_an_error_and_stays_as_it_is(tmp_pat
         Path(folder).chmod(0o555)
         for name in files:
             Path(folder, name).chmod(0o444)
-    parents = [tmp_path, *tmp_path.parents[:2]]
+    parents = [tmp_path, *tmp_path.parents[:3]]
     modes = [path.stat().st_mode for path in parents]
     try:
         for path in parents:

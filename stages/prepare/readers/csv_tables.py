@@ -131,7 +131,7 @@ class Table:
             same = [column for column in self.header if column.lower() == name.lower()]
             guess = did_you_mean(name, self.header) if not hint else ""
             guess = f"Did you mean `{same[0]}`?" if same else guess
-            more = [text for text in (guess, hint) if text and not text.startswith("Known")]
+            more = [text.strip() for text in (guess, hint) if text and not text.startswith("Known")]
             header = ",".join(self.header[:20]) + (",…" if len(self.header) > 20 else "")
             raise InputError(
                 f"{self.name} has no column {shown(name)}; its header is "

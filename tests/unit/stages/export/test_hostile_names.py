@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from gsx import schema
 from gsx.errors import ArtifactError, MoleculeError
+from gsx.escape import without_controls
 from gsx.pipeline.lineage_svg import lineage_svg
 from gsx.stages.export.formats import EXPORT_FORMATS, molecules
 from gsx.stages.export.request import ExportRequest
@@ -201,7 +202,8 @@ def test_csv_cells_are_read_back(tmp_path):
     assert header == ["'=text", "a,b"]
     assert [row[1] for row in rows] == ["-1.5"] * len(TEXTS)
     for (cell, _), text in zip(rows, TEXTS, strict=True):
-        assert cell == text or (cell == f"'{text}" and text[0] in "=+-@\t\r\n\uff1d")
+        plain = without_controls(text)
+        assert cell == plain or (cell == f"'{plain}" and plain[0] in "=+-@\t\r\n\uff1d")
     dangerous = [cell for cell, _ in rows if cell[:1] in tuple("=+-@\t\r\n\uff1d")]
     assert dangerous == ["+1", "-1.5"]
 

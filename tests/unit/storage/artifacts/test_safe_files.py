@@ -174,7 +174,6 @@ OWN_FILES = {
     "storage/artifacts/atomic_files.py": "writes",
     "storage/artifacts/digest.py": "raw files and drafts",
     "storage/artifacts/draft.py": "drafts, without links since they were opened",
-    "storage/artifacts/event_log.py": "logs",
     "storage/artifacts/in_use.py": "locks",
     "storage/artifacts/run_record.py": "process memory",
     "storage/artifacts/safe_files.py": "the one way to open files of artifacts",
@@ -199,6 +198,7 @@ BY_PATH = re.compile(
 )
 """Functions of libraries that open a file by its path."""
 LIBRARY_CALLS = {
+    "cli/demo.py": "an example for users, which runs in a process of its own",
     "stages/export/formats/good.py": "text of a loader for other libraries",
     "stages/export/formats/good_nodes.py": "text of a loader for other libraries",
     "stages/export/formats/ogb.py": "text of a loader for other libraries",
