@@ -18,6 +18,7 @@ from tests.support.artifacts import motif
 from tests.support.make_golden import pages
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").exists())
+NOTEBOOKS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
 
 
 def test_the_command_reference_is_up_to_date():
@@ -42,6 +43,33 @@ def test_the_tutorial_runs_from_top_to_bottom(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "report.html").read_text().count('<svg class="molecule"') > 10
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_tutorial_notebook_runs_and_holds_its_outputs(path, monkeypatch):
+    import nbformat
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    stored = [kinds_of_outputs(cell) for cell in code]
+    assert any(stored)
+    assert not re.search(r"/(tmp|home|root)/", path.read_text())
+    NotebookClient(notebook, timeout=200, kernel_name="python3").execute()
+    assert [kinds_of_outputs(cell) for cell in code] == stored
+
+
+def kinds_of_outputs(cell):
+    """Return the media types of the outputs of a cell, without messages on stderr."""
+    return [
+        sorted(output.get("data", {output.output_type: ""}))
+        for output in cell.outputs
+        if output.get("name") != "stderr"
+    ]
 
 
 @pytest.mark.slow
