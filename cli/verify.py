@@ -69,8 +69,9 @@ def verify(
                 )
             for problem in report.problems:
                 first, *others = problem.what.split("\n")
-                # Messages about signatures name the file themselves.
-                where = "" if SIGNATURE in problem.what else f"{problem.path} "
+                # Messages of a wrong signature name the artifact, those of a bad file do not.
+                names_itself = problem.path == SIGNATURE and not first.startswith("is ")
+                where = "" if names_itself else f"{problem.path} "
                 echo(f"         {where}{first}", *(f"         {line}" for line in others))
     if not ok:
         raise click.exceptions.Exit(3)
