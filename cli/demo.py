@@ -16,7 +16,7 @@ from gsx.cli.output import echo
 
 DATASET = "fsmotif-size-color"
 """Motifs on base graphs with colored nodes; sizes and colors shift between the splits."""
-EPOCHS, WIDTH = 60, "32"
+EPOCHS, WIDTH = 200, "64"
 """Epochs of training without new graphs. Training with them takes the same number of steps."""
 REPORT = "demo-report.html"
 READ = """\
