@@ -7,7 +7,7 @@ from html import escape
 
 from gsx.errors import ArtifactError
 from gsx.pipeline.catalog.corpus_sections import card_section, num_generated, splits_section
-from gsx.pipeline.catalog.html import format_bytes, page, plural, tag
+from gsx.pipeline.catalog.html import page, plural, tag
 from gsx.pipeline.catalog.inventory import Entry, Inventory
 from gsx.pipeline.catalog.origin_sections import checksums_section, lineage_section
 from gsx.pipeline.catalog.result_sections import (
@@ -23,6 +23,7 @@ from gsx.stages.report.html import paragraph, section, tile
 from gsx.stages.report.recommendation_section import recommendation_section
 from gsx.storage.artifacts.lineage import lineage_manifests
 from gsx.storage.artifacts.manifest import Manifest
+from gsx.text_table import format_bytes
 
 MAX_NAME = 200
 """Longest name of a dataset on a page."""

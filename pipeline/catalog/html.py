@@ -131,16 +131,6 @@ def format_options(options: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={format_value(value)}" for name, value in options.items())
 
 
-def format_bytes(size: int) -> str:
-    """Return a size with a decimal unit, such as ``1.2 MB``."""
-    number = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"
-
-
 def page(
     title: str, header: str, main: str, *, root: str = "", scripts: Sequence[str] = ()
 ) -> bytes:

@@ -8,7 +8,6 @@ from html import escape
 
 from gsx.pipeline.catalog.artifact_page import FOLDER, title_of
 from gsx.pipeline.catalog.html import (
-    format_bytes,
     format_options,
     page,
     script_data,
@@ -19,6 +18,7 @@ from gsx.pipeline.catalog.inventory import Entry, Inventory
 from gsx.pipeline.catalog.result_sections import counts_text, metric_name
 from gsx.pipeline.listing import distinguishing_options
 from gsx.stages.report.html import section, tile
+from gsx.text_table import format_bytes
 
 MAX_CHOICES, MAX_CHOICE = 200, 60
 """Values of a filter, and characters of a value."""

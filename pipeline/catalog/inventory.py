@@ -167,7 +167,7 @@ def _read(
 
 
 def _open_corpus(artifact: Artifact) -> Corpus:
-    """Open a corpus, of which only the description is read and compared with its hash."""
+    """Open a corpus and compare its description, the only file that is read, with its hash."""
     entry = artifact.manifest.files.get(INFO)
     data = read_file(artifact.location, INFO, limit=JSON_BYTES)
     if entry is None or (len(data), sha256_bytes(data)) != (entry.size, entry.sha256):

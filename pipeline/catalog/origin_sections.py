@@ -9,7 +9,6 @@ from gsx.errors import ArtifactError
 from gsx.pipeline.catalog.html import (
     code,
     details,
-    format_bytes,
     format_options,
     link,
     plural,
@@ -20,6 +19,7 @@ from gsx.pipeline.catalog.inventory import Entry, Inventory
 from gsx.pipeline.lineage_svg import can_draw, lineage_svg
 from gsx.stages.report.html import paragraph
 from gsx.storage.artifacts.lineage import Ancestor, walk_lineage
+from gsx.text_table import format_bytes
 
 MAX_FILES, MAX_CHILDREN, MAX_ROWS = 40, 6, 100
 """Files in a table, later artifacts in a picture, and later artifacts in a table."""

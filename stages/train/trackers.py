@@ -141,7 +141,7 @@ def check_targets(targets: Sequence[str]) -> None:
 
 
 def open_trackers(targets: Sequence[str], run: str, first_step: int) -> TrackerSet:
-    """Open the trackers of a run, of which steps from ``first_step`` on will be logged."""
+    """Open the trackers of a run. It logs the steps from ``first_step`` on."""
     opened: list[Tracker] = []
     with contextlib.ExitStack() as stack:
         for text in targets:

@@ -1,4 +1,4 @@
-"""The recipe file of a recommendation is TOML, whatever a corpus of an unknown author contains."""
+"""The recipe file of a recommendation is valid TOML for any names and values of a corpus."""
 
 import tomllib
 from dataclasses import dataclass, field
