@@ -7,7 +7,7 @@ from html import escape
 
 from gsx.errors import ArtifactError
 from gsx.pipeline.catalog.corpus_sections import card_section, num_generated, splits_section
-from gsx.pipeline.catalog.html import page, plural, tag
+from gsx.pipeline.catalog.html import page, tag
 from gsx.pipeline.catalog.inventory import Entry, Inventory
 from gsx.pipeline.catalog.origin_sections import checksums_section, lineage_section
 from gsx.pipeline.catalog.result_sections import (
@@ -19,6 +19,7 @@ from gsx.pipeline.catalog.result_sections import (
     scores_section,
 )
 from gsx.pipeline.catalog.snippets import load_section
+from gsx.plurals import counted
 from gsx.stages.report.html import paragraph, section, tile
 from gsx.stages.report.recommendation_section import recommendation_section
 from gsx.storage.artifacts.lineage import lineage_manifests
@@ -80,7 +81,7 @@ def _tiles(entry: Entry, lineage: Sequence[Manifest]) -> Iterator[str]:
     for split in ("ood_val", "ood_test"):
         if facts.scores.get(split) is not None:
             yield tile(f"{facts.scores[split]:.1f}", f"{metric_name(facts.metric)} on {split}")
-    yield tile(format_bytes(manifest.size), f"in {plural(len(manifest.files), 'file')}")
+    yield tile(format_bytes(manifest.size), f"in {counted(len(manifest.files), 'file')}")
 
 
 def _sections(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from gsx.pipeline.catalog.html import details, plural, prose, table
+from gsx.pipeline.catalog.html import details, prose, table
+from gsx.plurals import counted
 from gsx.schema import SPLITS
 from gsx.stages.export.card_text import corpus_description, limitations
 from gsx.stages.export.request import ExportRequest
@@ -186,5 +187,5 @@ def _environments(corpus: Corpus, items: str) -> str:
     headers = ("id", "environment", "origin", f"training {items}")
     more = len(environments) - len(rows)
     note = paragraph(f"{more:,} more environments are in the manifest.", "soft") if more else ""
-    title = plural(len(environments), "environment")
+    title = counted(len(environments), "environment")
     return details(title, table(headers, rows, "Environments"), note)

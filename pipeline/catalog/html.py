@@ -114,11 +114,6 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def plural(count: int, word: str) -> str:
-    """Return a count with a noun in singular or plural."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
 def format_value(value: object) -> str:
     """Return the value of an option as text."""
     if isinstance(value, list | tuple):

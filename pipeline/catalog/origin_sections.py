@@ -11,12 +11,12 @@ from gsx.pipeline.catalog.html import (
     details,
     format_options,
     link,
-    plural,
     shorten,
     table,
 )
 from gsx.pipeline.catalog.inventory import Entry, Inventory
 from gsx.pipeline.lineage_svg import can_draw, lineage_svg
+from gsx.plurals import counted
 from gsx.stages.report.html import paragraph
 from gsx.storage.artifacts.lineage import Ancestor, walk_lineage
 from gsx.text_table import format_bytes
@@ -124,7 +124,7 @@ def checksums_section(entry: Entry) -> str:
     ]
     more = len(files) - MAX_FILES
     note = paragraph(f"{more:,} more files are in manifest.json.", "soft") if more > 0 else ""
-    title = f"{plural(len(files), 'file')}, {format_bytes(manifest.size)}"
+    title = f"{counted(len(files), 'file')}, {format_bytes(manifest.size)}"
     return f'<dl class="facts">{rows}</dl>' + details(
         title, table(("file", "size", "SHA-256"), table_rows, "Files"), note
     )

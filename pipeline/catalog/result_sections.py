@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from gsx.pipeline.catalog.html import code, details, format_options, link, plural, shorten, table
+from gsx.pipeline.catalog.html import code, details, format_options, link, shorten, table
 from gsx.pipeline.catalog.inventory import Entry
 from gsx.pipeline.listing import ListedArtifact, distinguishing_options
+from gsx.plurals import counted
 from gsx.stages.export.card_text import quality_lines
 from gsx.stages.report.html import paragraph
 from gsx.stages.task_text import METRIC_NAMES
@@ -104,7 +105,7 @@ def models_section(models: Sequence[Entry]) -> str:
     headers = ("model", *more_columns, *HELD_OUT, "options")
     name = metric_name(ordered[0].facts.metric)
     text = (
-        f"{plural(len(ordered), 'model')}, sorted by ood_val"
+        f"{counted(len(ordered), 'model')}, sorted by ood_val"
         f"{f' ({name})' if len(metrics) == 1 else ''}. Scores are those of the epoch that a model "
         "reports; options are those in which the models differ."
     )
@@ -133,7 +134,7 @@ def counts_text(manifest: Manifest) -> str:
     """Return the counts of an artifact, such as ``360 graphs``."""
     total = sum(manifest.counts.values())
     if manifest.kind == "corpus":
-        return plural(total, "graph")
+        return counted(total, "graph")
     return ", ".join(f"{count:,} {name}" for name, count in list(manifest.counts.items())[:2])
 
 
@@ -143,7 +144,7 @@ def options_section(manifest: Manifest) -> str:
     rows += [(code(f"seed of {name}"), str(seed)) for name, seed in manifest.seeds.items()]
     raw = [(code(name), code(sha)) for name, sha in list(manifest.raw.items())[:MAX_FIGURES]]
     stage = f"{manifest.stage} v{manifest.stage_version}"
-    title = f"{plural(len(manifest.config), 'option')} of {stage}"
+    title = f"{counted(len(manifest.config), 'option')} of {stage}"
     return details(title, table(("option", "value"), rows, "Options")) + (
         details("Raw files", table(("file", "SHA-256"), raw, "Raw files")) if raw else ""
     )
